@@ -1,7 +1,7 @@
-"""A coordinator's look at the means of others: after a step it draws a chunk, and has senders and reducer show theirs.
+"""Audits: after a step the coordinator draws a chunk, and asks its senders and its reducer for what they have signed.
 
-Nobody knows before the step is committed which chunk it will be, or whether there is one. A mean can be summed again
-by anybody (`averaging.reduce.reducer`), so a false one is found, and what was signed shows whose it is.
+The chunk is not known before the step is committed, nor whether one is drawn at all. Any peer can sum a mean again
+(`averaging.reduce.reducer`), so a false mean is found, and the signatures tell who has lied.
 """
 
 import hashlib
@@ -41,12 +41,15 @@ class Auditing:
     # -- the coordinator's side
 
     def committed(self, header: Header, now: float) -> None:
-        """A step is decided: look at a chunk of it, perhaps. Of older ones, without us, nobody keeps pieces."""
+        """A step is decided: look at a chunk of it, perhaps.
+
+        Not if this peer was no member of its round, and is only catching up: nobody keeps pieces for so long.
+        """
         me, settings = self._session.me, self._session.settings
-        takes_part = any(one.session == me.session for one in header.members)
-        if not me.is_coordinator or settings.robust == "off" or self._open is not None or not takes_part:
+        if not me.is_coordinator or settings.robust == "off" or self._open is not None:
             return
-        chunk = self._drawn(header) if header.kind is HeaderKind.UPDATE else None
+        takes_part = any(one.session == me.session for one in header.members)
+        chunk = self._drawn(header) if takes_part and header.kind is HeaderKind.UPDATE else None
         if chunk is None or (reducer := reducer_of(header, chunk)) == me.session:
             return
         want = WantProof(header.previous, header.ballot, chunk)
@@ -101,7 +104,7 @@ class Auditing:
     # -- a member's side
 
     def on_want(self, sender: str, want: WantProof, now: float) -> None:
-        """Show a coordinator what was sent and summed, as far as the process has it; nobody else may ask."""
+        """Show a coordinator what was sent and summed, as far as the process has it. Others get no answer."""
         contact = self._contacts.get(sender)
         if contact is not None and contact.is_coordinator:
             self._session.send(sender, ShownPiece(*_name(want)))

@@ -107,13 +107,14 @@ class Course:
             update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn)
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
-            against = directions.against(agreement) if robust != "off" else []
+            outcome.flagged |= {flag.user for flag in watch.flags(header)}
             if robust != "off":
+                against = directions.against(agreement)
+                outcome.flagged |= {one.session for one in against}
                 outcome.flagged |= {one.session for one in worth.less(agreement, weights)}
-            outcome.flagged |= {flag.user for flag in watch.flags(header)} | {one.session for one in against}
-            if robust == "enforce":
-                outcome.shut_out |= {one.session: step + 1 for one in against if one.is_sure}
-                peers = [one for one in peers if one.name not in outcome.shut_out]
+                if robust == "enforce":
+                    outcome.shut_out |= {one.session: step + 1 for one in against if one.is_sure}
+                    peers = [one for one in peers if one.name not in outcome.shut_out]
             optimizer.step_in_place(state, update)
         self._load(state.parameters)
         outcome.loss = self._held_out.loss(self._model)

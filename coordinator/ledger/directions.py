@@ -13,7 +13,7 @@ from math import sqrt
 from averaging.log.header import peer_of
 
 AUDITS = 12  # of a peer, the last ones, after which it may be named; after twice as many it may be sure
-LIKELY, SURE = 3.0, 4.0  # times the error of the mean cosine, below zero
+LIKELY, SURE = 3.0, 4.0  # times the error of the mean, below zero
 LEAST = 0.03  # below zero, too; the cosine of honest gradients that are all noise is about 0
 
 
@@ -67,8 +67,8 @@ class Directions:
             last = list(known.last)
             if known.since < AUDITS or known.mean > lowest / 2:
                 continue
-            is_sure = len(last) == 2 * AUDITS and _is_against(last, SURE)
-            if is_sure or _is_against(last[-AUDITS:], LIKELY):
+            is_sure = len(last) == 2 * AUDITS and is_below_zero(last, SURE)
+            if is_sure or is_below_zero(last[-AUDITS:], LIKELY):
                 told = last if is_sure else last[-AUDITS:]
                 found.append(Against(session, statistics.fmean(told), len(told), is_sure))
                 known.since = 0
@@ -77,6 +77,7 @@ class Directions:
         return found
 
 
-def _is_against(cosines: Sequence[float], times: float) -> bool:
-    error = statistics.stdev(cosines) / sqrt(len(cosines))
-    return statistics.fmean(cosines) <= -max(LEAST, times * error)
+def is_below_zero(values: Sequence[float], times: float) -> bool:
+    """Whether the mean is so many times its own error below zero, and by `LEAST`."""
+    error = statistics.stdev(values) / sqrt(len(values))
+    return statistics.fmean(values) <= -max(LEAST, times * error)

@@ -9,14 +9,12 @@ import statistics
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 
 from averaging.log.header import peer_of
+from coordinator.ledger.directions import SURE, is_below_zero
 
 AUDITS = 48  # of a peer, the last ones
 FEWEST = 4  # senders that bring less, to compare it with
-SURE = 4.0  # times the error of the mean difference; of a person alone with a text up to 3.7
-LEAST = 0.03  # that the cosine is below theirs
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,9 @@ class Worth:
             known.cosines.append((cosine, statistics.median(lighter)))
             known.seen = self._audits
             differences = [own - usual for own, usual in known.cosines]
-            if len(differences) == AUDITS and is_below(differences):
+            if len(differences) == AUDITS and is_below_zero(differences, SURE):  # of a text alone it is up to 3.7 times
                 means = (statistics.fmean(each) for each in zip(*known.cosines, strict=True))
                 found.append(Less(session, *means))
                 known.cosines.clear()
         self._known = {peer: one for peer, one in self._known.items() if self._audits - one.seen < AUDITS}
         return found
-
-
-def is_below(differences: Sequence[float]) -> bool:
-    """Whether the mean difference is below zero for sure."""
-    error = statistics.stdev(differences) / sqrt(len(differences))
-    return statistics.fmean(differences) <= -max(LEAST, SURE * error)
