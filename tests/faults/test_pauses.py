@@ -77,7 +77,7 @@ def test_where_bytes_cost_a_trainer_leaves_the_run_and_comes_back_as_the_same_pe
     swarm.trainer("bela")
     with running_desktop(tmp_path_factory.mktemp("desktop"), has_gnome=False) as desktop:
         bus = {"DBUS_SYSTEM_BUS_ADDRESS": desktop.address}
-        asha = swarm.trainer("asha", by_command=True, environment=bus)
+        asha = swarm.trainer("asha", by_command=True, is_considerate=True, environment=bus)
         swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
         desktop.metered = 1
         swarm.wait(lambda: "Waits before it joins: the connection costs by the byte" in text_of(asha), "pause of asha")

@@ -101,16 +101,18 @@ class SmallSwarm:
         token: str = "",
         asks_for: str | None = None,
         by_command: bool = False,
+        is_considerate: bool = False,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         """Start a trainer by the run's link, `by_command` as a shell would; returns at once. Its folder is its name's.
 
-        It shows a Hub token, or else a name of its own choice, by default the peer's.
+        It shows a Hub token, or else a name of its own choice, by default the peer's. One that is considerate rests on
+        battery and on metered lines, as users' do.
         """
         host = self.host(name)
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
         command += ["--listen", f"/ip4/{host}/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
-        command += ["--on-battery", "--on-metered"]  # tests run on laptops, too
+        command += [] if is_considerate else ["--on-battery", "--on-metered"]  # tests run on laptops, too
         command += ["--data", self.text] if host != LOOPBACK else []  # others do not read what is on our disk
         command += [*options, *([] if token else ["--name", asks_for or name])]
         environment = {"HF_TOKEN": token, **environment}

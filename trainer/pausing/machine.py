@@ -74,7 +74,8 @@ class Machine:
     def _is_metered(self) -> bool:
         try:
             return self._system.properties(NETWORK_MANAGER).get("Metered") in METERED
-        except NoAnswer:
+        except NoAnswer as error:
+            logger.debug("whether the connection is metered cannot be told: %s", error)
             return False
 
 
