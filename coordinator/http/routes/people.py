@@ -25,6 +25,7 @@ from coordinator.http.responses import (
 from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.milestones import career
 from swarm.access.passes import is_verified
 
 MOST_SESSIONS = 1000
@@ -91,10 +92,15 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     return router
 
 
-def first_day(period: Period, today: datetime.date) -> datetime.date | None:
+def today() -> datetime.date:
+    """The day (UTC)."""
+    return datetime.datetime.now(datetime.timezone.utc).date()
+
+
+def first_day(period: Period, day: datetime.date) -> datetime.date | None:
     """The day (UTC) from which contributions count in the period; None: all do."""
     days = {Period.DAY: 1, Period.WEEK: 7}.get(period)
-    return None if days is None else today - datetime.timedelta(days=days - 1)
+    return None if days is None else day - datetime.timedelta(days=days - 1)
 
 
 def _ranking(leaders: list[Leader]) -> Ranking:
@@ -102,7 +108,7 @@ def _ranking(leaders: list[Leader]) -> Ranking:
 
 
 def _leaderboard(context: RunContext, avatars: Avatars, period: Period, ranking: Cached[Ranking]) -> list[LeaderAnswer]:
-    since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
+    since = first_day(period, today())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
     return [LeaderAnswer(**dict(one), **_profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
 
@@ -118,12 +124,13 @@ def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
 
 def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) -> PersonAnswer:
     profile, people = _profile(avatars, leader.user), context.ledger.people
-    sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
+    sessions, days = people.newest_sessions(SESSIONS_OF_ONE, leader.user), people.days(leader.user)
     return PersonAnswer(
         **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
         rank=rank,
         present=leader.sessions_present > 0,
-        days=people.days(leader.user),
+        days=days,
+        **vars(career(days, today())),
     )
 
 
