@@ -74,7 +74,7 @@ def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
     assert "SecretPeer" not in json.dumps(person)
 
 
-@pytest.mark.parametrize("path", ["person", "badge.svg"])
+@pytest.mark.parametrize("path", ["person", "badge.svg", "card.svg"])
 def test_nobody_of_that_name(serve: Serve, path: str) -> None:
     client = serve(open=True).client
     for user in ("nobody", "BOAT", "~", "a/../b"):
