@@ -140,7 +140,7 @@ def admin(
 ) -> None:
     """Send an organizer's command to a running coordinator."""
     set_verbosity(verbose=False)
-    from app.commands.admin import admin as send_command
+    from app.organizing.admin import admin as send_command
 
     _say(send_command(url, key, action, argument, insecure=insecure))
 
@@ -159,7 +159,7 @@ def dashboard(
 ) -> None:
     """Serve a run's public pages: how the model learns, and who contributes."""
     set_verbosity(verbose=False)
-    from app.commands.dashboard import run_dashboard
+    from app.organizing.dashboard import run_dashboard
 
     run_dashboard(url, host, port, notebook, _say)
 
@@ -172,7 +172,7 @@ def info(
     set_verbosity(verbose=False)
     from rich.console import Console
 
-    from app.commands.info import describe, render
+    from app.organizing.info import describe, render
 
     Console().print(render(describe(checkpoint)))
 
