@@ -7,6 +7,7 @@ from enum import Enum
 
 FEWEST_SAMPLES, FEWEST_HOURS = 100, 10  # smaller round numbers are passed within minutes
 DAYS_IN_A_ROW = (3, 7, 14, 30, 50, 100, 200, 365, 500, 1000)
+LARGEST = 10**15
 ONE_DAY = datetime.timedelta(days=1)
 
 
@@ -68,7 +69,7 @@ def reached(before: Standing, after: Standing) -> list[Milestone]:
 
 def round_below(value: float, fewest: int) -> int:
     """The largest of 1, 2, 5, 10, 20, 50, ... that a value has reached; 0 below `fewest`."""
-    if value < fewest:
+    if not fewest <= value <= LARGEST:  # nor is what others say always a number
         return 0
     ten = 10 ** (len(str(int(value))) - 1)
     return next(digit * ten for digit in (5, 2, 1) if value >= digit * ten)

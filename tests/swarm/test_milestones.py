@@ -12,7 +12,19 @@ DAY = datetime.date(2026, 2, 27)
 
 @pytest.mark.parametrize(
     ("value", "found"),
-    [(0, 0), (99.9, 0), (100, 100), (199, 100), (200, 200), (499.5, 200), (999, 500), (1000, 1000), (7e12, 5 * 10**12)],
+    [
+        (0, 0),
+        (99.9, 0),
+        (100, 100),
+        (199, 100),
+        (200, 200),
+        (499.5, 200),
+        (999, 500),
+        (1000, 1000),
+        (7e12, 5 * 10**12),
+        (float("nan"), 0),
+        (float("inf"), 0),
+    ],
 )
 def test_the_largest_round_number_that_was_reached(value: float, found: int) -> None:
     assert round_below(value, 100) == found
