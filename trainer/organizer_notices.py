@@ -2,6 +2,7 @@
 
 from swarm.access.gate import Gate
 from swarm.identity import Identity
+from swarm.language import _
 
 
 class OrganizerNotices:
@@ -15,13 +16,13 @@ class OrganizerNotices:
         """A line for the announcement that was not shown before."""
         announced, before = self._gate.notices.announcement, self._announced
         self._announced = announced
-        return [f"From the organizer: {announced}"] if announced not in ("", before) else []
+        return [_("From the organizer: {text}").format(text=announced)] if announced not in ("", before) else []
 
     def reason_to_leave(self) -> str | None:
         """Why this peer has to leave, if it has to."""
         notices = self._gate.notices
         if notices.stopped:
-            return "The organizer has ended the run."
+            return _("The organizer has ended the run.")
         if notices.bans(self._gate.own.user, self._peer_id):
-            return "The organizer has excluded you from this run."
+            return _("The organizer has excluded you from this run.")
         return None

@@ -9,6 +9,7 @@ from app.join.coordinator_client import RunDescription
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.clock import SLACK, describe_offset
 from swarm.hosts import is_this_machine
+from swarm.language import mark
 from swarm.program import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
@@ -86,7 +87,7 @@ def clock(seen: LinkSeen) -> CheckResult:
         return skipped(Check.CLOCK, UNKNOWN)
     ahead = seen.ahead + DATE_STEP / 2
     if abs(ahead) > SLACK + DATE_STEP:
-        return fault(Check.CLOCK, describe_offset(ahead, "the coordinator's"))
+        return fault(Check.CLOCK, describe_offset(ahead, mark("the coordinator's")))
     return ok(Check.CLOCK, f"within {SLACK + DATE_STEP:.0f} s of the coordinator's")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from app.doctor.machine import TokenSeen
 from app.doctor.peer_process import TorchSeen
 from app.doctor.results import Check, CheckResult, TooLate, fault, ok, skipped, warning
-from app.join.hub_token import HOW_TO_MAKE
+from app.join.hub_token import how_to_make
 from app.join.machine_checks import Computer, Finding, size
 from app.join.problems import ProblemKind
 from swarm.errors import StorageError
@@ -81,8 +81,8 @@ def token(seen: TokenSeen | Exception, *, needed: bool | None) -> CheckResult:
     if needed:
         return warning(
             Check.TOKEN,
-            f"there is none on this machine, so `sahaj join` will ask for one; {HOW_TO_MAKE}; with it in HF_TOKEN the "
-            "doctor looks further",
+            f"there is none on this machine, so `sahaj join` will ask for one; {how_to_make()}; with it in HF_TOKEN "
+            "the doctor looks further",
         )
     return skipped(Check.TOKEN, "there is none on this machine; only runs that are not open ask for one")
 

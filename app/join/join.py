@@ -14,6 +14,7 @@ from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from swarm.language import _, speak
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -91,7 +92,11 @@ def _enter_after_pause(
             if not came_back or problem.kind not in AWAY:
                 raise
             if not said:
-                say(f"{one_line(str(problem))}. It tries again every {TRY_EVERY:.0f} s.")
+                say(
+                    _("{problem}. It tries again every {n} s.").format(
+                        problem=one_line(str(problem)), n=f"{TRY_EVERY:.0f}"
+                    )
+                )
             said = True
             time.sleep(TRY_EVERY)
 
@@ -109,6 +114,7 @@ def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer,
     peer_folder = options.state or default_folder(client.base)
     guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say)
     run = read_manifest(guest.answer.manifest, data=options.data, trusted=is_loopback(client.base))
+    speak(run.language)
     with timer("checking this machine"):
         found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
         machine_checks.refuse_if_fatal(found)

@@ -10,7 +10,7 @@ from typing import Any
 from app.join.address import coordinator_url
 from app.join.admission import warning_about_token
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HOW_TO_MAKE, HubToken, check_token
+from app.join.hub_token import HubToken, check_token, how_to_make
 from app.join.installation import installation
 from app.join.peer_folder import HOME, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
@@ -74,7 +74,7 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
             f"{link}: asks who you are, and a service asks nobody: log in on this machine once with `{login}`, and a "
-            f"token without permissions ({HOW_TO_MAKE}); then install again",
+            f"token without permissions ({how_to_make()}); then install again",
         )
     if warning := warning_about_token(access, name, link):
         say(warning)
