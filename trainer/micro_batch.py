@@ -59,9 +59,7 @@ def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.d
         size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
     if not speed:
         if size > SIZES[0]:
-            told = _(
-                "{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {least}"
-            )
+            told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")
         else:
             told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu")
         raise DeviceError(told.format(device=device, n=size, few=SIZES[0]))

@@ -18,7 +18,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
-from swarm.language import _
+from swarm.language import _, speak
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
 from swarm.program import program_version
@@ -158,6 +158,7 @@ def identify(
     """Ask who may join, and find out who this is: see `who`."""
     with timer("asking the coordinator"):
         access = client.access()
+    speak(client.language)
     if warning := warning_about_token(access, name, client.base):
         say(warning)
     with timer("finding out who you are"):

@@ -39,6 +39,7 @@ class RunReply(Message):
     """Of `GET /api/run`, what joining needs."""
 
     access: Access
+    language: str = Field("", max_length=40)
 
 
 class NameReply(Message):
@@ -89,6 +90,7 @@ class CoordinatorClient:
         self, url: str, *, patience: float = PATIENCE, tolerance: float = CLOCK_TOLERANCE, use_proxy: bool = True
     ):
         self.base = coordinator_url(url)
+        self.language = ""
         self.ahead: float | None = None
         self._tolerance = tolerance
         proxy = proxy_for(self.base) if use_proxy else None
@@ -114,8 +116,10 @@ class CoordinatorClient:
         self._client.close()
 
     def access(self) -> Access:
-        """Who may join the run."""
-        return self._parse(RunReply, self._run()).access
+        """Who may join the run; afterwards `language` has the code of its language."""
+        reply = self._parse(RunReply, self._run())
+        self.language = reply.language
+        return reply.access
 
     def run_name(self) -> str:
         """The name of the run; known also if this program may not join it."""

@@ -14,7 +14,7 @@ from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
-from swarm.language import _, speak
+from swarm.language import _
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -114,7 +114,6 @@ def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer,
     peer_folder = options.state or default_folder(client.base)
     guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say)
     run = read_manifest(guest.answer.manifest, data=options.data, trusted=is_loopback(client.base))
-    speak(run.language)
     with timer("checking this machine"):
         found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
         machine_checks.refuse_if_fatal(found)

@@ -37,7 +37,7 @@ class Language:
     def text(self, text: str) -> str:
         """A text in it."""
         code = known(self.code) or SOURCE
-        message = None if code == SOURCE else catalogue(code).get(text)
+        message = None if code == SOURCE or not text else catalogue(code).get(text)
         return message.string if message is not None and message.string and isinstance(message.string, str) else text
 
     def several(self, one: str, many: str, count: float) -> str:

@@ -267,9 +267,8 @@ def _figures(view: View, trend: Sequence[float], room: int, *, narrow: bool) -> 
     for start in range(0, len(figures), columns):
         line = Text(INDENT)
         for label, value in figures[start : start + columns]:
-            line += (
-                fill(Text(label, style="dim"), label_width) + fill(value, room // columns - label_width - 1) + Text(" ")
-            )
+            line.append_text(fill(Text(label, style="dim"), label_width))
+            line.append_text(fill(value, room // columns - label_width - 1)).append(" ")
         lines.append(line)
     return lines
 
