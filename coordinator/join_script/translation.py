@@ -1,13 +1,14 @@
 """The texts of `join.sh` in other languages: what `say` and `fail` have in quotes, with `$variables` as places."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import IO
 
 from swarm.language import Language
 
 SPOKEN = re.compile(r'\b(say|fail) "([^"\\`]*)"')
 VARIABLE = re.compile(r"\$(\w+)")
+Found = tuple[int, str, str, list[str]]  # line, function, text, comments
 PLACE = re.compile(r"\{(\w+)\}")
 SPECIAL = re.compile(r'[\\$"`]')  # in double quotes
 
@@ -29,11 +30,9 @@ def texts(script: str) -> Iterator[tuple[int, str]]:
             yield number, _text(found[2])
 
 
-def extract(
-    file: IO[bytes], _keywords: Mapping[str, object], _comments: object, _options: Mapping[str, Any]
-) -> Iterator[tuple[int, str, str, list[str]]]:
+def extract(fileobj: IO[bytes], keywords: object, comment_tags: object, options: object) -> Iterator[Found]:
     """For Babel, as a method that collects texts from a file."""
-    for number, text in texts(file.read().decode()):
+    for number, text in texts(fileobj.read().decode()):
         yield number, "_", text, []
 
 

@@ -40,6 +40,14 @@ class Language:
         message = None if code == SOURCE or not text else catalogue(code).get(text)
         return message.string if message is not None and message.string and isinstance(message.string, str) else text
 
+    def texts(self) -> dict[str, str]:
+        """All that it has, by the English texts; counted ones are left out."""
+        code = known(self.code) or SOURCE
+        if code == SOURCE:
+            return {}
+        found = ((one.id, one.string) for one in catalogue(code) if one.id)
+        return {text: told for text, told in found if isinstance(text, str) and isinstance(told, str)}
+
     def several(self, one: str, many: str, count: float) -> str:
         """One of two forms, by a count."""
         english, code = one if count == 1 else many, known(self.code) or SOURCE
