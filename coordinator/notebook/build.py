@@ -33,7 +33,7 @@ def notebook_for(url: str, program: Program, *, run: str = "", language: str = S
         language: code of the one in which it is written.
     """
     spoken = Language(language)
-    heading = welcome(spoken, plain(run) or spoken.text("a training run"), has_link=url != "")
+    heading = welcome(spoken, plain(run) or spoken.text(mark("a training run")), has_link=url != "")
     cells: list[dict[str, Any]] = [
         {"cell_type": "markdown", "id": "welcome", "metadata": {}, "source": heading},
         {

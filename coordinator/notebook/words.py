@@ -78,4 +78,5 @@ def meanwhile(language: Language) -> str:
         "the organizer if you do not want to be named."
     )
     listed = "\n".join(f"- {item}" for item in items)
-    return f"## {_('What you see then')}\n\n{listed}\n\n{warning}"
+    heading = _("What you see then")
+    return f"## {heading}\n\n{listed}\n\n{warning}"
