@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import doctor, finetuning, hosting, joining, leaving, new, notebook, release, service
+from app.commands import doctor, finetuning, hosting, joining, leaving, me, new, notebook, release, service
 from app.join.peer_folder import cache_folder
 from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
@@ -109,6 +109,7 @@ def coordinator(
 app.command()(joining.join)
 app.command()(hosting.host_experts)
 app.add_typer(service.service, name="service")
+app.command()(me.me)
 app.command()(leaving.leave)
 app.command()(doctor.doctor)
 
@@ -139,7 +140,7 @@ def admin(
 ) -> None:
     """Send an organizer's command to a running coordinator."""
     set_verbosity(verbose=False)
-    from app.commands.admin import admin as send_command
+    from app.organizing.admin import admin as send_command
 
     _say(send_command(url, key, action, argument, insecure=insecure))
 
@@ -158,7 +159,7 @@ def dashboard(
 ) -> None:
     """Serve a run's public pages: how the model learns, and who contributes."""
     set_verbosity(verbose=False)
-    from app.commands.dashboard import run_dashboard
+    from app.organizing.dashboard import run_dashboard
 
     run_dashboard(url, host, port, notebook, _say)
 
@@ -171,7 +172,7 @@ def info(
     set_verbosity(verbose=False)
     from rich.console import Console
 
-    from app.commands.info import describe, render
+    from app.organizing.info import describe, render
 
     Console().print(render(describe(checkpoint)))
 

@@ -32,7 +32,7 @@ from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
-from benchmarks import command
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.hivemind_patches.orphans import end_with_parent

@@ -33,9 +33,9 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-from app.commands.dashboard import command as dashboard_command
-from app.commands.dashboard import free_port
-from benchmarks import command
+from app.organizing.dashboard import command as dashboard_command
+from app.organizing.dashboard import free_port
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 from tests.dashboard.coordinators import Switch

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from app.startup import set_verbosity
-from benchmarks import command
+from benchmarks.support import command
 
 WIDTH = 80  # characters
 

@@ -31,7 +31,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AlbertConfig, AlbertForPreTraining
 
-from benchmarks import command
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run

@@ -36,8 +36,8 @@ from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
-from benchmarks import command
-from benchmarks.hosted_peers import BenchmarkFailed
+from benchmarks.support import command
+from benchmarks.support.hosted_peers import BenchmarkFailed
 from coordinator.join_script.script import one_line
 from swarm.files import write_file
 from swarm.run_file import dump_run, load_run, parse_run

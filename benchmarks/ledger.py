@@ -27,7 +27,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, make_url, text
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from benchmarks import command
+from benchmarks.support import command
 from coordinator.ledger.ingest import SessionReport, day_of
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import credited, ledger_id

@@ -36,7 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 from averaging.moshpit.group_keys import first_keys, following_keys, index_bits, key_bits, meeting, rounds_to_mix
-from benchmarks import command
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 

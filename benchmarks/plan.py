@@ -29,8 +29,8 @@ from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
 from averaging.load_balancing.plan import GlobalStep, Node, make_plan, unplanned
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
-from benchmarks import command
 from benchmarks.linear_program import round_rate
+from benchmarks.support import command
 from swarm.files import write_file
 from tests.averaging.load_balancing.groups_of_peers import random_lines, random_trainers
 

@@ -41,7 +41,7 @@ from averaging.reduce.gradient_codec import Compression, decode, encode, encode_
 from averaging.reduce.grid import LARGEST_CHUNK, Grid
 from averaging.shell.replay import decode_update
 from averaging.transport.pass_credentials import PassCredentials
-from benchmarks import command
+from benchmarks.support import command
 from swarm.access.gate import Gate
 from swarm.files import write_file
 from swarm.identity import Identity, peer_id_of

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import command
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 from tests.simulation.course import Course, run

@@ -32,7 +32,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
+from benchmarks.support import command
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from swarm.leaving import GRACE
+from swarm.startup_timer import StartupTimer
 from trainer.pausing.watch import PauseWatch
-from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:
     from hivemind.dht import DHT

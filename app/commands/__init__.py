@@ -1,1 +1,1 @@
-"""Commands that have no folder of their own."""
+"""The command lines of commands that have a file each."""

@@ -18,7 +18,7 @@ def leave(
     """Remove what joining has put on this machine: identities, logs, and the program that join.sh installed."""
     set_verbosity(verbose=False)
     from app.join.address import coordinator_url
-    from app.join.leave import leave as leave_run
+    from app.leave import leave as leave_run
     from app.service.services import refuse_to_leave
 
     if (url is None) != everything:

@@ -44,7 +44,7 @@ def release(
 ) -> None:
     """Release a checkpoint on the Hub, with a model card."""
     set_verbosity(verbose=False)
-    from app.commands.release_by_hand import describe, publish_by_hand, release_by_hand
+    from app.organizing.release_by_hand import describe, publish_by_hand, release_by_hand
 
     made = release_by_hand(checkpoint, repo, tag, ledger, link)
     if dry_run:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.commands.dashboard import free_port, is_installed
 from app.demo.corpus import prepare_corpus, sample_sentences
 from app.demo.experts import described, experts_section, summarize_experts
 from app.demo.peers import Peer, start_peer, wait_for_address
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
+from app.organizing.dashboard import free_port, is_installed
 from coordinator.ledger.answers import compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL

@@ -15,8 +15,8 @@ from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.run_file import RunFile
+from swarm.startup_timer import StartupTimer
 from trainer.options import VolunteerOptions
-from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be reported at once
     from experts.host.settings import ExpertSettings

@@ -23,8 +23,8 @@ from swarm.leaving import ask_to_leave
 from swarm.logging import logs
 from swarm.program import program_version
 from swarm.run_file import RunFile
+from swarm.startup_timer import StartupTimer
 from trainer.options import VolunteerOptions
-from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
     from app.join.pass_renewal import CoordinatorContact, Renewal

@@ -15,6 +15,7 @@ from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm.language import _
+from swarm.startup_timer import StartupTimer
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -22,7 +23,6 @@ from trainer.pausing import long_pauses
 from trainer.pausing.processor import have_low_priority, use_cores
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
-from trainer.startup_timer import StartupTimer
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
 TRY_EVERY = 30.0  # seconds, where the coordinator cannot be reached after a pause

@@ -1,7 +1,8 @@
 """A peer's gradients between two headers. Each buffer gets into at most one header of a chain.
 
-A call closes the open buffer. If the round fails, the next call offers the closed ones again, beside each other: a
-header of the failed round may still be committed, and then takes away just the buffers that it names.
+A gradient counts if it is of a state that is at most one step old. A call closes the open buffer. If the round fails,
+the next call offers the closed ones again, beside each other: a header of the failed round may still be committed, and
+then takes away just the buffers that it names.
 """
 
 import math
@@ -10,7 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from averaging.protocol.messages import Offer
+from averaging.protocol.settings import Settings
 
+STALENESS = 1  # steps that may be decided between the state of a gradient and the one that it is applied to
 REMEMBERED = 5  # headers after an offer
 
 
@@ -93,3 +96,17 @@ class Buffers:
         self.samples = 0
         self.drops += 1
         self._open = Buffer(self._open.number + 1)
+
+
+def is_fresh(state: int, head: int) -> bool:
+    """Whether a gradient of the state after `state` steps counts when `head` steps are decided."""
+    return head <= state + STALENESS
+
+
+def has_use(buffers: Buffers, settings: Settings, *, overlap: bool) -> bool:
+    """Whether one more batch may go into these buffers before the next header takes some of them.
+
+    With overlap there is room for this step, which is being averaged, and for the next one.
+    """
+    target = settings.target_samples
+    return buffers.open_samples < target and buffers.samples < (2 * target if overlap else target)

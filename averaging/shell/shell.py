@@ -23,12 +23,12 @@ from averaging.log.state import State
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average, Send
+from averaging.protocol.buffers import has_use, is_fresh
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
-from averaging.protocol.staleness import has_use, is_fresh
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.audit import Verdict
 from averaging.shell.exchange import Exchange

@@ -37,11 +37,11 @@ from rich.table import Table
 from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node
 from averaging.reduce.grid import Grid
-from benchmarks import command
 from benchmarks.averaging.worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
-from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
+from benchmarks.support import command
+from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts

@@ -34,10 +34,10 @@ from rich.table import Table
 
 from averaging.reduce.gradient_codec import encoded_bytes
 from averaging.reduce.grid import Grid
-from benchmarks import command
 from benchmarks.catching_up.peers import Peers
 from benchmarks.catching_up.worker import TOKENS, Task, work
-from benchmarks.hosted_peers import BenchmarkFailed, start_peers
+from benchmarks.support import command
+from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts

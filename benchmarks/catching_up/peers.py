@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.catching_up.worker import Task
-from benchmarks.hosted_peers import BenchmarkFailed
+from benchmarks.support.hosted_peers import BenchmarkFailed
 from tests.support.forked import Forked
 
 POLL = 0.2  # seconds

@@ -21,8 +21,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
 from benchmarks.experts import convergence, masked_lm, throughput
+from benchmarks.support import command
 from swarm.files import write_file
 
 DELAYS = (0, 50, 100, 200)  # milliseconds

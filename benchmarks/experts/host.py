@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from averaging.transport.loop import LoopThread
-from benchmarks import command
+from benchmarks.support import command
 from experts.grid import Uid, all_uids
 from experts.host.call_queue import Call, Direction
 from experts.host.computing import Computing, Outcome

@@ -35,8 +35,9 @@ from transformers import DataCollatorForLanguageModeling
 
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
-from benchmarks import command, step
+from benchmarks import step
 from benchmarks.learning.learner import MICRO_BATCH, Curve, HeldOut, begun, learn, make_tokenizer, our_batches
+from benchmarks.support import command
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 from tokenizer.loading import load_tokenizer

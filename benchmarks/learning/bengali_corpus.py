@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import command
+from benchmarks.support import command
 from downstream.data.conll import read_conll
 from swarm.files import write_file
 

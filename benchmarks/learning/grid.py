@@ -20,8 +20,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
 from benchmarks.learning.learner import Curve, HeldOut, begun, learn, make_tokenizer, our_batches
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run

@@ -28,8 +28,8 @@ from averaging.log.moment_codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from averaging.optimizers.schedule import learning_rate_at
-from benchmarks import command
 from benchmarks.learning.lamb import Lamb
+from benchmarks.support import command
 from corpus.documents import open_documents
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run

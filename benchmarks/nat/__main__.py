@@ -29,10 +29,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
 from benchmarks.averaging.worker import ELEMENT_BYTES, ROW
-from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.nat.worker import Task, work
+from benchmarks.support import command
+from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts

@@ -22,9 +22,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
 from benchmarks.poison.attacks import ATTACKS
 from benchmarks.poison.measuring import SHARES, measured, prepared
+from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
 

@@ -26,9 +26,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command
-from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from benchmarks.roles.worker import BATCH, Given, Phase, Roles, Task, work
+from benchmarks.support import command
+from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts

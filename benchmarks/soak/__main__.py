@@ -25,9 +25,9 @@ from rich.table import Table
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer
-from benchmarks import command
 from benchmarks.soak.processes import Growth, Watch
 from benchmarks.soak.steps import Steps
+from benchmarks.support import command
 from swarm.files import write_file
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.faults.agreement import compare

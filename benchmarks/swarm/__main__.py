@@ -30,7 +30,7 @@ from rich.table import Table
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer, start_peer, wait_for_address
-from benchmarks import command
+from benchmarks.support import command
 from benchmarks.swarm.worker import Measured, read_measured
 from coordinator.state_folder import URL
 from swarm.files import write_file

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.commands.admin import admin
 from app.demo.peers import Peer
 from app.join.problems import ProblemKind
+from app.organizing.admin import admin
 from averaging.log.header import Header, HeaderKind
 from coordinator.http.request_limits import JoinLimits
 from coordinator.state_folder import ADMIN_KEY, LOG
-from tests.access.attackers.join_requests import ATTEMPTS, QUIET
+from tests.access.attackers.crowds.join_requests import ATTEMPTS, QUIET
 from tests.access.attackers.noise import FLOOD
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
 from tests.faults.agreement import headers

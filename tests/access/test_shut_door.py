@@ -11,7 +11,7 @@ import pytest
 
 from swarm.access.passes import read_pass
 from swarm.logging import logs
-from tests.access.attackers.join_requests import VOLUNTEER
+from tests.access.attackers.crowds.join_requests import VOLUNTEER
 from tests.access.guarded_swarm import TRAINERS, GuardedSwarm
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults, pytest.mark.timeout(900)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, expect
 
-from app.commands.admin import admin
+from app.organizing.admin import admin
 from coordinator.state_folder import ADMIN_KEY
 from tests.dashboard.browsing import reading
 from tests.dashboard.conftest import Pages

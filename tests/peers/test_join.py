@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 import app.join.pass_renewal
-from app.commands.admin import admin
 from app.join.peer_folder import PEERS
 from app.join.problems import ProblemKind
+from app.organizing.admin import admin
 from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import remembered_peers
 from tests.support.hub.stand_in import HubStandIn

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from app.commands.admin import admin
+from app.organizing.admin import admin
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_checkpoint
 from coordinator.state_folder import ADMIN_KEY

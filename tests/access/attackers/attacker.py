@@ -15,8 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.access.attackers import inside, join_requests, liars, noise, outside, siege
+from tests.access.attackers import inside, liars, noise, outside
 from tests.access.attackers.credentials import Scene
+from tests.access.attackers.crowds import join_requests, siege
 from tests.access.attackers.intruder import say
 
 FAILED = "failed"  # file in the folder of a case whose attacker came to nothing

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.admin import admin
 from app.doctor.machine import TokenSeen
 from app.doctor.network import ask_for_run
 from app.doctor.observing import ask_for_pass
@@ -16,6 +15,7 @@ from app.join.coordinator_client import RunDescription
 from app.join.hub_token import HubToken
 from app.join.join import JoinOptions, join
 from app.join.problems import ProblemKind
+from app.organizing.admin import admin
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
 from coordinator.context import RunStatus, ServiceContext

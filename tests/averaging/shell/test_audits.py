@@ -16,7 +16,7 @@ from averaging.reduce.gradient_codec import Compression
 from averaging.reduce.reducer import EncodedMean
 from averaging.shell.audit import Auditor, Fault, Verdict
 from averaging.shell.shell import Shell
-from tests.averaging.shell.village import Village
+from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
 
 NAMES = ("asha", "bela", "chand", "dipa", "esha")  # the first ones reduce

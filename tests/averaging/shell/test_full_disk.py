@@ -11,7 +11,7 @@ import pytest
 import averaging.shell.replay
 from averaging.log import content_store, disk, entry_file
 from swarm.errors import StorageError
-from tests.averaging.shell.village import Village, step_of
+from tests.averaging.shell.virtual.village import Village, step_of
 from tests.support.virtual_time import in_virtual_time
 
 

@@ -13,7 +13,7 @@ from averaging.protocol.messages import Chunk, Message, Vote
 from averaging.shell.shell import Shell
 from swarm.errors import StorageError
 from tests.averaging.shell.test_shell import states_are_equal
-from tests.averaging.shell.village import Village
+from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
 
 GROUPS = GroupSettings(size=4, rounds=None, state_every=2)

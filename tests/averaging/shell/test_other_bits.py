@@ -8,7 +8,7 @@ from torch import Tensor
 
 from averaging.log.state import State
 from averaging.shell.shell import Shell
-from tests.averaging.shell.village import LAYOUT, Village
+from tests.averaging.shell.virtual.village import LAYOUT, Village
 from tests.support.virtual_time import in_virtual_time
 
 

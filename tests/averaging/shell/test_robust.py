@@ -10,7 +10,7 @@ from averaging.log.shares import counted
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.reduce.clipping import Robust
 from coordinator.ledger.rounds import LoudGradients
-from tests.averaging.shell.village import LAYOUT, OPTIMIZER, Village
+from tests.averaging.shell.virtual.village import LAYOUT, OPTIMIZER, Village
 from tests.support.virtual_time import in_virtual_time
 
 HONEST = ("asha", "bela", "chand", "dipa", "esha")

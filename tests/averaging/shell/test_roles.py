@@ -5,7 +5,7 @@ from pathlib import Path
 
 from averaging.protocol.messages import Bandwidth
 from averaging.shell.shell import Shell
-from tests.averaging.shell.village import TOKENS, Village
+from tests.averaging.shell.virtual.village import TOKENS, Village
 from tests.support.virtual_time import in_virtual_time
 
 

@@ -13,7 +13,7 @@ from averaging.shell.connection import LOOK_EVERY, Connection
 from averaging.shell.shell import Shell
 from tests.averaging.shell.test_shell import states_are_equal
 from tests.averaging.shell.test_stepping import step_of
-from tests.averaging.shell.village import Village
+from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
 
 

@@ -12,7 +12,7 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
 from averaging.reduce.gradient_codec import piece_bytes
 from averaging.shell.shell import Shell
-from tests.averaging.shell.village import LAYOUT, OPTIMIZER, Village
+from tests.averaging.shell.virtual.village import LAYOUT, OPTIMIZER, Village
 from tests.support.virtual_time import in_virtual_time
 
 

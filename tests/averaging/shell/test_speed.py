@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.averaging.shell.village import Village
+from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
 
 

@@ -13,7 +13,7 @@ from averaging.protocol.actions import Apply, Load
 from averaging.protocol.catching_up.catching_up import AHEAD
 from averaging.protocol.messages import Propose
 from averaging.shell.shell import Shell
-from tests.averaging.shell.village import LAYOUT, Village, step_of
+from tests.averaging.shell.virtual.village import LAYOUT, Village, step_of
 from tests.support.virtual_time import in_virtual_time
 
 

@@ -11,8 +11,8 @@ from averaging.log import snapshot
 from averaging.protocol.messages import Bandwidth
 from averaging.shell.connection import LOOK_EVERY
 from averaging.shell.shell import Shell
-from tests.averaging.shell.thin_lines import Lines
-from tests.averaging.shell.village import LAYOUT, Village
+from tests.averaging.shell.virtual.thin_lines import Lines
+from tests.averaging.shell.virtual.village import LAYOUT, Village
 from tests.support.virtual_time import in_virtual_time
 
 SPEED = 2000.0  # bytes a second

@@ -17,7 +17,7 @@ from coordinator.http import request_limits
 from coordinator.http import server as http_server
 from coordinator.http.server import MOST_CONNECTIONS, OPEN_FILES, Server, most_connections, to_close
 from swarm.errors import SwarmError
-from tests.access.attackers.crowd import HEAD, Crowd, crowd_at
+from tests.access.attackers.crowds.crowd import HEAD, Crowd, crowd_at
 from tests.coordinator.http.conftest import Service
 from tests.support.waiting import PATIENCE
 

@@ -22,7 +22,7 @@ from coordinator.https.service import CertificateKeeper, keep_fresh, redirecting
 from coordinator.public_run import for_everybody, without_secrets
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile, dump_run
-from tests.access.attackers.crowd import Crowd, crowd_at
+from tests.access.attackers.crowds.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
 from tests.support.acme_authority import Authority, free_ports, self_signed
 from tests.support.waiting import PATIENCE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.release_by_hand import publish_by_hand, release_by_hand
 from app.join.problems import ProblemKind
+from app.organizing.release_by_hand import publish_by_hand, release_by_hand
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.hub import NotAllowed
 from coordinator.release.publish import Release

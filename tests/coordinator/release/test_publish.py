@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.release_by_hand import release_by_hand
+from app.organizing.release_by_hand import release_by_hand
 from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.ledger.ledger import Ledger

@@ -19,8 +19,8 @@ from experts.remote.hosting import HostingTimes
 from experts.remote.remote_experts import RemoteExperts
 from swarm.dht.node import Network, join_dht
 from swarm.files import write_file
+from swarm.startup_timer import StartupTimer
 from tests.support.small_swarm import run_closely
-from trainer.startup_timer import StartupTimer
 
 SAID, STOP = "said.json", "stop"
 ROWS = 4  # for each expert in a batch

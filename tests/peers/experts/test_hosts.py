@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from app.commands.admin import admin
 from app.demo.peers import Peer
+from app.organizing.admin import admin
 from coordinator.state_folder import ADMIN_KEY
 from coordinator.state_folder import EXPERTS as EXPERTS_FOLDER
 from experts.grid import Uid

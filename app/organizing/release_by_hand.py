@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from app.commands.info import readable
 from app.join.address import coordinator_url
 from app.join.problems import JoinProblem, ProblemKind
+from app.organizing.info import readable
 from coordinator.checkpoints.checkpoint import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.admin import Action, admin
 from app.join.problems import JoinProblem, ProblemKind
+from app.organizing.admin import Action, admin
 from tests.app.join.conftest import refused
 from tests.app.join.conftest import server as server
 from tests.app.join.stand_in import Answer, StandIn

@@ -30,8 +30,8 @@ from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
-from tests.averaging.shell.aside import Aside
-from tests.averaging.shell.thin_lines import Lines
+from tests.averaging.shell.virtual.aside import Aside
+from tests.averaging.shell.virtual.thin_lines import Lines
 from tests.simulation.signatures import Credentials, Signatures
 
 LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)))

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from transformers import AlbertForPreTraining
 
-from app.commands.info import describe, render
+from app.organizing.info import describe, render
 from coordinator.checkpoints.checkpoint import CheckpointError
 from tests.support.waiting import PATIENCE
 
@@ -87,7 +87,7 @@ def test_a_truncated_file_ends_in_one_line(checkpoint: Path, tmp_path: Path, nam
 
 def test_describing_needs_neither_torch_nor_transformers(checkpoint: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from app.commands.info import describe; describe(Path(sys.argv[1])); "
+        "import sys; from pathlib import Path; from app.organizing.info import describe; describe(Path(sys.argv[1])); "
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     found = subprocess.run(

@@ -11,7 +11,7 @@ import httpx
 from coordinator.http.request_limits import JoinLimits
 from swarm.identity import load_identity
 from tests.access.attackers.credentials import Scene
-from tests.access.attackers.crowd import Crowd
+from tests.access.attackers.crowds.crowd import Crowd
 from tests.access.attackers.intruder import Intruder, ask_at_door, join_body, say
 
 FLOODER, VOLUNTEER = "127.0.0.67", "127.0.0.2"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.join import leave as leaving
+from app import leave as leaving
 from app.join import peer_folder
 from app.join.installation import LOCK, installation, keep_installation
-from app.join.leave import leave
 from app.join.peer_folder import HOME, IDENTITY, LINK, default_folder
+from app.leave import leave
 from swarm.errors import SahajError, StorageError
 
 PEER = """

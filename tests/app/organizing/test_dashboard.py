@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from app.commands import dashboard
-from app.commands.dashboard import DashboardError, free_port, run_dashboard
+from app.organizing import dashboard
+from app.organizing.dashboard import DashboardError, free_port, run_dashboard
 from tests.support.waiting import PATIENCE, wait_until
 
 
