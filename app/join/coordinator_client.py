@@ -16,6 +16,7 @@ from pydantic import Base64Bytes, BaseModel, Field, ValidationError
 from app.join.address import coordinator_url, is_loopback
 from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
 from app.join.proxy import proxy_for
+from app.join.refusals import told
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
 from swarm.clock import describe_offset
 from swarm.language import _, mark
@@ -222,9 +223,7 @@ class CoordinatorClient:
                 ),
                 status=status,
             )
-        message = _(one_line(refused.message)) or _("{url}: refused ({reason})").format(
-            url=self.base, reason=refused.error.value
-        )
+        message = told(refused) or _("{url}: refused ({reason})").format(url=self.base, reason=refused.error.value)
         if pause and str(int(pause)) not in message:
             message = _("{problem} (try again in {n} s)").format(problem=message, n=f"{pause:.0f}")
         return JoinProblem(ProblemKind[refused.error.name], message, status=status, retry_after=pause)

@@ -167,7 +167,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     lines = [
         (_("Joining {run}: {purpose}") if purpose else _("Joining {run}.")).format(run=run.name, purpose=purpose),
         _("The model is {kind} of {parameters} parameters; it learns {language} from {sources}.").format(
-            kind=run.model.kind,
+            kind=_(run.model.kind),
             parameters=_count(sum(tensor_sizes(run))),
             language=run.language,
             sources=sources,

@@ -23,7 +23,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
-from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from app.join.problems import AWAY, JoinProblem, ProblemKind
+from app.join.refusals import told
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinRequest, Refused, RenewalRequest, Renewed, renewal_handle
@@ -220,7 +221,7 @@ class CoordinatorContact:
         except ValidationError:
             raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator does not answer over libp2p") from None
         if isinstance(answer, Refused):
-            raise JoinProblem(ProblemKind[answer.error.name], _(one_line(answer.message)))
+            raise JoinProblem(ProblemKind[answer.error.name], told(answer))
         return answer
 
     def _ask(self, question: Callable[[CoordinatorClient], T]) -> T:

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.join import machine_checks
 from app.join.join import join
 from app.join.problems import ProblemKind
+from app.join.refusals import told
+from swarm.access.join_messages import Refusal, Refused
 from swarm.language import VARIABLE, speak
 from swarm.run_file import RunFile, parse_run
 from tests.app.join.conftest import RUN, Trained
@@ -30,9 +33,7 @@ def of_the_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def bengali(opened: StandIn) -> StandIn:
-    about = opened.answers["GET /api/run"].body
-    assert isinstance(about, dict)
-    opened.answers["GET /api/run"] = Answer(body=about | {"language": "bn-BD", "access": {"open": True}})
+    opened.answers["GET /api/run"] = Answer(body={"name": "little", "language": "bn-BD", "access": {"open": True}})
     return opened
 
 
@@ -79,7 +80,22 @@ def test_a_process_that_has_begun_again_for_a_pause_goes_on_in_the_language_of_t
     assert not long_pauses.came_from_pause()
 
 
-def little() -> RunFile:
-    import yaml
+@pytest.mark.parametrize("error", [one for one in Refusal if one is not Refusal.MALFORMED])
+def test_a_refusal_says_in_the_persons_language_what_is_the_matter(
+    error: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Refused(error=error, message="asha is banned\nhere")
+    assert told(refused) == "asha is banned here"
+    monkeypatch.setenv(VARIABLE, "bn")
+    assert told(refused).endswith(" (asha is banned here)")
+    assert told(refused).removesuffix(" (asha is banned here)") == told(Refused(error=error, message=""))
 
+
+def test_a_refusal_whose_words_are_known_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "bn")
+    paused = Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back later")
+    assert told(paused) == "আয়োজক এই প্রশিক্ষণে বিরতি দিয়েছেন; পরে আসুন"
+
+
+def little() -> RunFile:
     return parse_run(yaml.safe_load(RUN), Path("run.yaml"))
