@@ -1,5 +1,6 @@
 """The command line of `sahaj doctor`."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.startup import PROCESS_STARTED, set_verbosity
+from swarm.language import SOURCE, VARIABLE
 
 
 def doctor(
@@ -22,6 +24,8 @@ def doctor(
 ) -> None:
     """Find out why a machine cannot join a run or does not connect, and what to do about it."""
     set_verbosity(verbose=False)
+    if json:  # whoever helps may read another language
+        os.environ[VARIABLE] = SOURCE
     from rich.console import Console
 
     from app.doctor.examination import results
