@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.startup import PROCESS_STARTED, set_verbosity
-from swarm.language import SOURCE, VARIABLE
+from swarm.language import SOURCE, VARIABLE, speak
 
 
 def doctor(
@@ -29,13 +29,16 @@ def doctor(
     from rich.console import Console
 
     from app.doctor.examination import results
-    from app.doctor.observing import observe
+    from app.doctor.observing import RunSeen, observe
     from app.doctor.report import as_json, is_faulty, show
     from swarm.program import program_version
 
     console = Console()
     with Console(stderr=True).status(f"looking, for {patience:.0f} s at most"):
-        found = results(observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED))), time.time())
+        seen = observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED)))
+    if isinstance(seen.run, RunSeen) and seen.run.description is not None:
+        speak(seen.run.description.language)
+    found = results(seen, time.time())
     if json:
         typer.echo(as_json(found, program_version()))
     else:
