@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from app.join.problems import JoinProblem, ProblemKind
-from swarm.language import _
+from swarm.language import Language, _, current
 from swarm.run_file import RunFile
 from trainer.model_size import tensor_sizes
 
@@ -169,7 +169,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         _("The model is {kind} of {parameters} parameters; it learns {language} from {sources}.").format(
             kind=_(run.model.kind),
             parameters=_count(sum(tensor_sizes(run))),
-            language=run.language,
+            language=Language(current()).name_of(run.language),
             sources=sources,
         ),
         _("The leaderboard calls you {user}.").format(user=user)

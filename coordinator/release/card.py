@@ -13,7 +13,7 @@ from coordinator.notebook.build import FILE_NAME
 from coordinator.public_run import base_model
 from coordinator.release import cost
 from coordinator.release.facts import Credit, Facts
-from swarm.language import Language
+from swarm.language import SOURCE, Language, known
 from swarm.run_file import MASK, RunFile
 
 TEMPLATE = Path(__file__).with_name("card.md.jinja")
@@ -40,6 +40,7 @@ def card(facts: Facts) -> str:
         repository=HUB + facts.repo,
         notebook=FILE_NAME,
         _=language.text,
+        spoken=plain(Language(known(run.language) or SOURCE).name_of(run.language)),
         beginning=_beginning(run, language.text),
         probe=_probe(facts),
         scores=list(_scores(facts, language.text)),

@@ -40,6 +40,10 @@ class Language:
         message = None if code == SOURCE or not text else catalogue(code).get(text)
         return message.string if message is not None and message.string and isinstance(message.string, str) else text
 
+    def name_of(self, code: str) -> str:
+        """What it calls a language: by its name if it is this one, else by the code."""
+        return NAMES[self.code] if known(code) == self.code else code
+
     def texts(self) -> dict[str, str]:
         """All that it has, by the English texts; counted ones are left out."""
         code = known(self.code) or SOURCE

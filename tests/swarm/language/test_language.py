@@ -99,6 +99,11 @@ def test_what_has_no_translation_is_english() -> None:
     assert [several("{n} day", "{n} days", count) for count in (1, 2)] == ["{n} day", "{n} days"]
 
 
+def test_a_language_calls_itself_by_its_name_and_others_by_their_codes() -> None:
+    assert [Language("bn").name_of(code) for code in ("bn", "bn-BD", "en", "sw")] == ["বাংলা", "বাংলা", "en", "sw"]
+    assert [Language("en").name_of(code) for code in ("en", "sw")] == ["English", "sw"]
+
+
 def test_all_texts_of_a_language_are_there_for_a_notebook() -> None:
     assert Language("bn").texts()["Goes on."] == "আবার চলছে।"
     assert Language("en").texts() == {}
