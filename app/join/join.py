@@ -16,6 +16,7 @@ from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm.language import _
 from swarm.startup_timer import StartupTimer
+from trainer.console.moments import Milestones
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -140,7 +141,9 @@ def _train(
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
-    chosen, renewal = options.chosen, admitted.renewal(view.message)
+    chosen, milestones = options.chosen, Milestones()
+    milestones.learn(admitted.answer.standing)
+    renewal = admitted.renewal(view.message, learn=milestones.learn)
     trainer = TrainerOptions(
         identity=admitted.identity,
         gate=admitted.gate,
@@ -148,6 +151,7 @@ def _train(
         chosen=chosen,
         when_joined=(renewal.start,),
         pauses=watch,
+        milestones=milestones,
         timer=timer,
     )
     if options.spot:
