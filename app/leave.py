@@ -12,6 +12,7 @@ from typing import IO
 from app.join.installation import LOCK
 from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, name_of
 from swarm.errors import SahajError, StorageError
+from swarm.language import _, several
 from swarm.logging import logs
 
 PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
@@ -33,7 +34,7 @@ class Leftover:
     def bytes(self) -> int:
         """What it takes on the disk; a file with several names counts once."""
         sizes: dict[tuple[int, int], int] = {}
-        for folder, _, names in os.walk(self.path):
+        for folder, _folders_in_it, names in os.walk(self.path):
             for path in (Path(folder), *(Path(folder, name) for name in names)):
                 with contextlib.suppress(OSError):
                     status = path.lstat()
@@ -67,23 +68,35 @@ def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], 
     chosen = found if url is None else of_run(found, url)
     if not chosen:
         links = sorted({one.link for one in found if one.link})
-        others = f"; there is something of {', '.join(links)}" if links else ""
-        raise SahajError(f"{home}: nothing of {url or 'any run'} is there{others} ({HOME} names another folder)")
+        raise SahajError(_nothing(home, url, ", ".join(links)))
     sizes = {one.path: one.bytes() for one in chosen}
     with contextlib.ExitStack() as locks:
         for one in chosen:
             if one.lock is not None:
                 locks.enter_context(_alone(one, one.lock))
         for one in chosen:
-            say(f"{one.path}: {one.what}, {sizes[one.path] / 1e6:,.0f} MB")
-        if not confirm("Remove this? What you have contributed stays counted."):
-            raise SahajError("nothing was removed; --yes removes it without a question")
+            say(f"{one.path}: {one.what}, {_megabytes(sizes[one.path])}")
+        if not confirm(_("Remove this? What you have contributed stays counted.")):
+            raise SahajError(_("nothing was removed; --yes removes it without a question"))
         for one in chosen:
             _remove(one.path)
         with contextlib.suppress(OSError):  # where something else is in it
             home.rmdir()
-    count = f"{len(chosen)} folder{'s' if len(chosen) > 1 else ''}"
-    say(f"Removed {count}, {sum(sizes.values()) / 1e6:,.0f} MB.")
+    removed = several("Removed {n} folder, {size}.", "Removed {n} folders, {size}.", len(chosen))
+    say(removed.format(n=len(chosen), size=_megabytes(sum(sizes.values()))))
+
+
+def _nothing(home: Path, url: str | None, links: str) -> str:
+    """That nothing is there to be removed."""
+    if links:
+        found = _("{home}: nothing of {run} is there; there is something of {links} ({variable} names another folder)")
+    else:
+        found = _("{home}: nothing of {run} is there ({variable} names another folder)")
+    return found.format(home=home, run=url or _("any run"), links=links, variable=HOME)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def _folders(home: Path) -> Iterator[Path]:
@@ -98,17 +111,21 @@ def _leftover(path: Path) -> Leftover | None:
     link = ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         link = (path / LINK).read_text(encoding="utf-8")[:LONGEST_LINK].strip()
-    of = f" of {link}" if link else ""
     if (path / IDENTITY).is_file():
         hosts = next(path.glob(STATES), None) is not None
-        what = f"a host of experts{of}, whose states may be the only copies" if hosts else f"a peer{of}"
+        if hosts:
+            of_run = _("a host of experts of {link}, whose states may be the only copies")
+            what = of_run.format(link=link) if link else _("a host of experts, whose states may be the only copies")
+        else:
+            what = _("a peer of {link}").format(link=link) if link else _("a peer")
         return Leftover(path, what, link, path / IDENTITY)
     if path.name.startswith(PREFIX) and (path / LOCK).is_file():
-        return Leftover(path, f"the program{of}", link, path / LOCK)
+        what = _("the program of {link}").format(link=link) if link else _("the program")
+        return Leftover(path, what, link, path / LOCK)
     if path.name.startswith(PREFIX) and (path / VENV).is_file():
-        return Leftover(path, "the program of a notebook", "", None)
+        return Leftover(path, _("the program of a notebook"), "", None)
     if path.name == logs.FOLDER:
-        return Leftover(path, "the log of starts that failed", "", None)
+        return Leftover(path, _("the log of starts that failed"), "", None)
     return None
 
 
@@ -126,8 +143,8 @@ def _remove(folder: Path) -> None:
                 path.unlink()
         shutil.rmtree(folder)
     except OSError as error:
-        reason = f"{error.filename}: could not be removed ({error.strerror})"
-        raise StorageError(f"{reason}; remove {folder} by hand") from None
+        reason = _("{file}: could not be removed ({reason}); remove {folder} by hand")
+        raise StorageError(reason.format(file=error.filename, reason=error.strerror, folder=folder)) from None
 
 
 @contextlib.contextmanager
@@ -141,5 +158,6 @@ def _alone(one: Leftover, lock: Path) -> Iterator[IO[bytes]]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise SahajError(f"{one.path}: a peer runs there; stop it first (Ctrl-C), then leave") from None
+            reason = _("{folder}: a peer runs there; stop it first (Ctrl-C), then leave").format(folder=one.path)
+            raise SahajError(reason) from None
         yield file

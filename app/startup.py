@@ -37,4 +37,6 @@ def start_peer(*, verbose: bool, log_level: logs.Level) -> None:
 def say_stopped() -> None:
     """Print the last line of a program that was stopped early."""
     logs.console_line("stopped")
-    typer.echo("sahaj: stopped", err=True)
+    from swarm.language import _
+
+    typer.echo(_("sahaj: stopped"), err=True)

@@ -254,7 +254,7 @@ def open_releaser(context: RunContext, news: News) -> Releaser | None:
     run = context.run
     if run.release is None:
         return None
-    notebook = partial(invitation, run.name, run.access.url)
+    notebook = partial(invitation, run.name, run.access.url, run.language)
     releaser = Releaser(context, run.release, also=notebook, told=news.note_release)
     releaser.offer(list_checkpoints(context.checkpoints))
     return releaser

@@ -7,6 +7,8 @@ was put back. The time at the start counts: hivemind refuses peers that are more
 
 import time
 
+from swarm.language import _
+
 SLACK = 3.0  # seconds that the machine's clock may be off before it is worth a word; hivemind's tolerance
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)  # goes on while the machine sleeps; Linux only
 _booted = time.time() - time.clock_gettime(_SINCE_BOOT) if _SINCE_BOOT is not None else 0.0
@@ -26,8 +28,10 @@ def set_by() -> float:
 def describe_offset(ahead: float, whose: str) -> str:
     """The message for a person whose clock is wrong: another one is ahead of it by so many seconds."""
     seconds = round(abs(ahead))
-    amount = f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    return (
-        f"this machine's clock is {amount} {'behind' if ahead > 0 else 'ahead of'} {whose}; "
-        "set it right (on Linux: timedatectl set-ntp true) and join again"
+    amount = _("{n} s").format(n=seconds) if seconds < 120 else _("{n} minutes").format(n=f"{seconds / 60:.0f}")
+    found = (
+        _("this machine's clock is {time} behind {whose}; set it right (on Linux: {command}) and join again")
+        if ahead > 0
+        else _("this machine's clock is {time} ahead of {whose}; set it right (on Linux: {command}) and join again")
     )
+    return found.format(time=amount, whose=_(whose), command="timedatectl set-ntp true")

@@ -12,6 +12,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 LONGEST_END = 300.0  # seconds for what a test, or all of them, have to put away
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read while torch is imported; threads that share a core wait for each other
+os.environ["SAHAJ_LANGUAGE"] = "en"  # whatever the language of a run, or of this machine
 # a shell's background job ignores Ctrl-C, and so would all programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from averaging.log.credit import contributions
 from averaging.log.header import Entry, HeaderKind
+from swarm.language import _, several
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,9 @@ class CreditTracker:
     def thanks(self) -> str:
         """What the volunteer contributed, to be said when they leave."""
         if not self.samples:
-            return "Thank you for joining. You left before a global step was done, so nothing was counted yet."
-        return (
-            f"Thank you! You contributed {self.samples:,} samples ({self.tokens:,} tokens) "
-            f"to {self.steps:,} global step{'s' if self.steps > 1 else ''}."
-        )
+            return _("Thank you for joining. You left before a global step was done, so nothing was counted yet.")
+        return several(
+            "Thank you! You contributed {samples} samples ({tokens} tokens) to {steps} global step.",
+            "Thank you! You contributed {samples} samples ({tokens} tokens) to {steps} global steps.",
+            self.steps,
+        ).format(samples=f"{self.samples:,}", tokens=f"{self.tokens:,}", steps=f"{self.steps:,}")

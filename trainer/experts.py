@@ -15,6 +15,7 @@ from experts.layer.mixture import BatchCounts
 from experts.remote.following import follow
 from experts.remote.remote_experts import CallCounts, RemoteExperts
 from swarm.access.gate import Gate
+from swarm.language import _
 from swarm.run_file import RunFile
 
 CLOSING = 2.0  # seconds
@@ -31,9 +32,11 @@ def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "Reach
 
 def summary(calls: CallCounts, batches: BatchCounts) -> str:
     """What came of a trainer's calls, to be said when it leaves."""
-    return (
-        f"Experts: {calls.asked:,} calls, {calls.asked - calls.answered:,} without an answer; {batches.whole:,} of "
-        f"{batches.batches:,} batches had all answers."
+    return _("Experts: {calls} calls, {lost} without an answer; {whole} of {batches} batches had all answers.").format(
+        calls=f"{calls.asked:,}",
+        lost=f"{calls.asked - calls.answered:,}",
+        whole=f"{batches.whole:,}",
+        batches=f"{batches.batches:,}",
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from swarm.language import _
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
 from trainer.precision import DeviceError, Precision, candidate_dtypes
@@ -31,7 +32,9 @@ class Pace:
     def describe(self) -> str:
         """One line for the volunteer."""
         dtype = str(self.precision.dtype).removeprefix("torch.")
-        return f"Computing {self.micro_batch} samples at a time in {dtype}: {self.samples_per_second:.0f} samples/s."
+        return _("Computing {n} samples at a time in {format}: {speed} samples/s.").format(
+            n=self.micro_batch, format=dtype, speed=f"{self.samples_per_second:.0f}"
+        )
 
 
 def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.device, micro_batch: int | None) -> Pace:
@@ -55,10 +58,11 @@ def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.d
     if micro_batch is None:
         size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
     if not speed:
-        raise DeviceError(
-            f"{device}: a micro-batch of {size} does not fit into memory; try --device cpu"
-            + (f" or --micro-batch {SIZES[0]}" if size > SIZES[0] else "")
-        )
+        if size > SIZES[0]:
+            told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")
+        else:
+            told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu")
+        raise DeviceError(told.format(device=device, n=size, few=SIZES[0]))
     batches.set_batch_size(size)
     return Pace(size, speed, Precision(device, dtype))
 

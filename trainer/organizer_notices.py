@@ -2,6 +2,7 @@
 
 from swarm.access.gate import Gate
 from swarm.identity import Identity
+from swarm.language import _
 from trainer.console.moments import best_line
 
 
@@ -16,7 +17,7 @@ class OrganizerNotices:
         """A line for an announcement, and one for a best checkpoint, that were not shown before."""
         notices, lines = self._gate.notices, []
         if notices.announcement not in ("", self._announced):
-            lines.append(f"From the organizer: {notices.announcement}")
+            lines.append(_("From the organizer: {text}").format(text=notices.announcement))
         if notices.best is not None and notices.best != self._best:
             lines.append(best_line(notices.best))
         self._announced, self._best = notices.announcement, notices.best or self._best
@@ -26,7 +27,7 @@ class OrganizerNotices:
         """Why this peer has to leave, if it has to."""
         notices = self._gate.notices
         if notices.stopped:
-            return "The organizer has ended the run."
+            return _("The organizer has ended the run.")
         if notices.bans(self._gate.own.user, self._peer_id):
-            return "The organizer has excluded you from this run."
+            return _("The organizer has excluded you from this run.")
         return None

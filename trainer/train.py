@@ -13,6 +13,7 @@ from averaging.shell.connection import Membership
 from corpus.documents import open_documents
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import join_dht
+from swarm.language import _
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
@@ -158,7 +159,9 @@ def _run_loop(
             view.message(message)
         if outcome.counted and not has_counted:
             has_counted = True
-            view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
+            view.message(
+                _("First sample counted {n} s after the start.").format(n=f"{time.time() - process_started:.1f}")
+            )
         view.update(shown)
     view.update(loop.view())
     if reason := organizer.reason_to_leave():

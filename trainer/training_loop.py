@@ -9,6 +9,7 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.buffers import REMEMBERED
+from swarm.language import _
 from swarm.run_file import RunFile
 from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
@@ -81,7 +82,11 @@ class TrainingLoop:
         elif (result := self._compute()) is not None:
             counted = result.counts
             if not result.is_finite:
-                messages.append(f"A batch was left out: its loss or gradient is not finite ({result.loss:.3g}).")
+                messages.append(
+                    _("A batch was left out: its loss or gradient is not finite ({loss}).").format(
+                        loss=f"{result.loss:.3g}"
+                    )
+                )
         messages += self._record_headers()
         messages += self._changes()
         speed = 0.0 if self._pause is not None else self._speed
@@ -95,10 +100,16 @@ class TrainingLoop:
             return []
         if self._pause is None:
             self._optimizer.computes_at(self._speed)
-            return ["Goes on."]
+            return [_("Goes on.")]
         self._optimizer.computes_at(0.0)
-        in_time = "" if self._pause.cause.stays else f", if that begins within {LEAVES_WITHIN:.0f} s"
-        return [f"Pauses: {self._pause.reason}. What it has gathered goes into the next global step{in_time}."]
+        told = (
+            _("Pauses: {reason}. What it has gathered goes into the next global step.")
+            if self._pause.cause.stays
+            else _(
+                "Pauses: {reason}. What it has gathered goes into the next global step, if that begins within {n} s."
+            )
+        )
+        return [told.format(reason=self._pause.reason, n=f"{LEAVES_WITHIN:.0f}")]
 
     def _compute(self) -> BatchResult | None:
         """Compute a batch; None: it was given up for a pause."""
@@ -122,8 +133,8 @@ class TrainingLoop:
             self._credit.record(entry, self._optimizer.sessions, time.monotonic(), is_replayed=is_behind)
             if entry.header.kind is HeaderKind.ROLLBACK:
                 self._states_told += 1
-                step = entry.header.step
-                messages.append(f"The run goes back to an older state of the model, which is now global step {step:,}.")
+                told = _("The run goes back to an older state of the model, which is now global step {step}.")
+                messages.append(told.format(step=f"{entry.header.step:,}"))
         return messages
 
     def _changes(self) -> list[str]:
@@ -137,8 +148,12 @@ class TrainingLoop:
             messages.append(change)
         loaded = self._optimizer.states_loaded
         if loaded > self._states_told and not progress.is_behind:  # the updates since then are applied, too
-            why = "Others were ahead: loaded" if self._states_told else "Loaded"
-            messages.append(f"{why} the state of global step {self._optimizer.step:,} from the swarm.")
+            told = (
+                _("Others were ahead: loaded the state of global step {step} from the swarm.")
+                if self._states_told
+                else _("Loaded the state of global step {step} from the swarm.")
+            )
+            messages.append(told.format(step=f"{self._optimizer.step:,}"))
             self._states_told = loaded
         return messages
 
@@ -214,12 +229,12 @@ def told_of_lateness(late: int, *, was_told: bool) -> str | None:
         late: of the last steps.
     """
     if late >= OFTEN and not was_told:
-        return (
-            f"In {late} of the last {REMEMBERED} global steps your gradients did not arrive in time, so the others "
-            "wait for them less. Is your line slow, or in use? They count again as soon as they come in time."
-        )
+        return _(
+            "In {n} of the last {all} global steps your gradients did not arrive in time, so the others wait for them "
+            "less. Is your line slow, or in use? They count again as soon as they come in time."
+        ).format(n=late, all=REMEMBERED)
     if not late and was_told:
-        return "Your gradients arrive in time again."
+        return _("Your gradients arrive in time again.")
     return None
 
 

@@ -1,5 +1,6 @@
 """The command line of `sahaj doctor`."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.startup import PROCESS_STARTED, set_verbosity
+from swarm.language import SOURCE, VARIABLE, speak
 
 
 def doctor(
@@ -22,16 +24,21 @@ def doctor(
 ) -> None:
     """Find out why a machine cannot join a run or does not connect, and what to do about it."""
     set_verbosity(verbose=False)
+    if json:  # whoever helps may read another language
+        os.environ[VARIABLE] = SOURCE
     from rich.console import Console
 
     from app.doctor.examination import results
-    from app.doctor.observing import observe
+    from app.doctor.observing import RunSeen, observe
     from app.doctor.report import as_json, is_faulty, show
     from swarm.program import program_version
 
     console = Console()
     with Console(stderr=True).status(f"looking, for {patience:.0f} s at most"):
-        found = results(observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED))), time.time())
+        seen = observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED)))
+    if isinstance(seen.run, RunSeen) and seen.run.description is not None:
+        speak(seen.run.description.language)
+    found = results(seen, time.time())
     if json:
         typer.echo(as_json(found, program_version()))
     else:

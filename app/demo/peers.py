@@ -14,7 +14,9 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from swarm.errors import SwarmError
+from swarm.language import SOURCE, VARIABLE
 
+OF_PEERS = {"PYTHONUNBUFFERED": "1", VARIABLE: SOURCE}  # environment of those whose logs are read here
 FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
 
 
@@ -98,7 +100,7 @@ def start_peer(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"} | dict(environment),
+            env=os.environ | OF_PEERS | {"OMP_NUM_THREADS": str(threads)} | dict(environment),
         )
     return Peer(name, process, log, client_mode)
 

@@ -9,6 +9,7 @@ from app.doctor.results import Check, CheckResult, Mark, TooLate, fault, warning
 from app.join.machine_checks import findings
 from app.join.problems import one_line
 from swarm.errors import SahajError
+from swarm.language import _
 
 T = TypeVar("T")
 Decision = Callable[[], CheckResult]
@@ -56,10 +57,11 @@ def _guarded(check: Check, decide: Decision) -> CheckResult:
 
 def _failed(check: Check, error: Exception) -> CheckResult:
     if isinstance(error, TooLate):
-        return warning(check, f"not done in time; {machine_findings.MORE_TIME}")
+        return warning(check, _("not done in time; {way_out}").format(way_out=_(machine_findings.MORE_TIME)))
     if isinstance(error, SahajError):
         return fault(check, str(error))
-    return fault(check, one_line(f"the check itself failed ({type(error).__name__}: {error}); report it"))
+    told = _("the check itself failed ({error}); report it")
+    return fault(check, one_line(told.format(error=f"{type(error).__name__}: {error}")))
 
 
 def _there(seen: T | Exception) -> T:

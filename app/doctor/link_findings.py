@@ -9,10 +9,11 @@ from app.join.coordinator_client import RunDescription
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.clock import SLACK, describe_offset
 from swarm.hosts import is_this_machine
+from swarm.language import _, mark
 from swarm.program import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
-UNKNOWN = "the coordinator does not answer"
+UNKNOWN = mark("the coordinator does not answer")
 
 
 def dns(seen: LinkSeen) -> CheckResult:
@@ -20,12 +21,15 @@ def dns(seen: LinkSeen) -> CheckResult:
     host = urlsplit(seen.url).hostname or ""
     if not isinstance(seen.addresses, JoinProblem):
         same = seen.addresses == [host]
-        return ok(Check.DNS, f"{host} needs no name server" if same else f"{host} is {', '.join(seen.addresses[:3])}")
+        told = _("{host} needs no name server") if same else _("{host} is {addresses}")
+        return ok(Check.DNS, told.format(host=host, addresses=", ".join(seen.addresses[:3])))
     if seen.proxy is not None and isinstance(seen.run, RunDescription):
         return warning(
             Check.DNS,
-            f"{host}: not known to the name servers of this machine, only to the proxy, which does not carry the "
-            "training; ask the organizer for an address that this machine knows",
+            _(
+                "{host}: not known to the name servers of this machine, only to the proxy, which does not carry the "
+                "training; ask the organizer for an address that this machine knows"
+            ).format(host=host),
         )
     return fault(Check.DNS, str(seen.addresses))
 
@@ -33,19 +37,25 @@ def dns(seen: LinkSeen) -> CheckResult:
 def proxy(seen: LinkSeen) -> CheckResult:
     """Whether the proxy of the environment is of use."""
     if seen.proxy is None:
-        return ok(Check.PROXY, "none is used")
+        return ok(Check.PROXY, _("none is used"))
     if isinstance(seen.run, RunDescription):
-        return ok(Check.PROXY, f"{seen.proxy.shown} lets this program through to the coordinator")
+        told = _("{proxy} lets this program through to the coordinator")
+        return ok(Check.PROXY, told.format(proxy=seen.proxy.shown))
     if isinstance(seen.without_proxy, RunDescription):
         host = urlsplit(seen.url).hostname
         return fault(
             Check.PROXY,
-            f"{seen.proxy.shown} is in the way, and without it the coordinator answers; name {host} in NO_PROXY",
+            _("{proxy} is in the way, and without it the coordinator answers; name {host} in NO_PROXY").format(
+                proxy=seen.proxy.shown, host=host
+            ),
         )
     if seen.run.kind is ProblemKind.PROXY:
         return fault(Check.PROXY, str(seen.run))
     return warning(
-        Check.PROXY, f"{seen.proxy.shown} is used, and the coordinator does not answer; see whether NO_PROXY helps"
+        Check.PROXY,
+        _("{proxy} is used, and the coordinator does not answer; see whether NO_PROXY helps").format(
+            proxy=seen.proxy.shown
+        ),
     )
 
 
@@ -53,50 +63,53 @@ def encryption(seen: LinkSeen, *, token_needed: bool | None) -> CheckResult:
     """Whether others can read what is sent to the coordinator."""
     if not seen.url.startswith("https://"):
         if is_loopback(seen.url):
-            return ok(Check.ENCRYPTION, "not needed: the coordinator is on this machine")
+            return ok(Check.ENCRYPTION, _("not needed: the coordinator is on this machine"))
         if token_needed is False:
-            return ok(Check.ENCRYPTION, "none, and no token is sent: the run is open")
+            return ok(Check.ENCRYPTION, _("none, and no token is sent: the run is open"))
         return warning(
             Check.ENCRYPTION,
-            f"{seen.url} is not encrypted: a token could be read on the way; ask the organizer for an https link",
+            _("{url} is not encrypted: a token could be read on the way; ask the organizer for an https link").format(
+                url=seen.url
+            ),
         )
     if isinstance(seen.run, RunDescription):
-        return ok(Check.ENCRYPTION, "the certificate is valid")
+        return ok(Check.ENCRYPTION, _("the certificate is valid"))
     if seen.run.kind is ProblemKind.TLS:
         return fault(Check.ENCRYPTION, str(seen.run))
-    return skipped(Check.ENCRYPTION, UNKNOWN)
+    return skipped(Check.ENCRYPTION, _(UNKNOWN))
 
 
 def coordinator(seen: LinkSeen) -> CheckResult:
     """Whether the coordinator answers at the link."""
     if isinstance(seen.run, RunDescription):
-        return ok(Check.COORDINATOR, f"the run {seen.run.name} answers at {seen.url}")
+        return ok(Check.COORDINATOR, _("the run {run} answers at {url}").format(run=seen.run.name, url=seen.url))
     if proxy(seen).mark is Mark.FAULT:
-        return skipped(Check.COORDINATOR, f"see {Check.PROXY.value}")
+        return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.PROXY.value))
     if isinstance(seen.addresses, JoinProblem) and seen.proxy is None:
-        return skipped(Check.COORDINATOR, f"see {Check.DNS.value}")
+        return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.DNS.value))
     if seen.run.kind is ProblemKind.TLS:
-        return skipped(Check.COORDINATOR, f"see {Check.ENCRYPTION.value}")
+        return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.ENCRYPTION.value))
     return fault(Check.COORDINATOR, str(seen.run))
 
 
 def clock(seen: LinkSeen) -> CheckResult:
     """Whether this machine's clock agrees with the coordinator's: peers refuse one that is more than `SLACK` off."""
     if seen.ahead is None:
-        return skipped(Check.CLOCK, UNKNOWN)
+        return skipped(Check.CLOCK, _(UNKNOWN))
     ahead = seen.ahead + DATE_STEP / 2
     if abs(ahead) > SLACK + DATE_STEP:
-        return fault(Check.CLOCK, describe_offset(ahead, "the coordinator's"))
-    return ok(Check.CLOCK, f"within {SLACK + DATE_STEP:.0f} s of the coordinator's")
+        return fault(Check.CLOCK, describe_offset(ahead, mark("the coordinator's")))
+    return ok(Check.CLOCK, _("within {n} s of the coordinator's").format(n=f"{SLACK + DATE_STEP:.0f}"))
 
 
 def version(seen: LinkSeen, here: str) -> CheckResult:
     """Whether this program has the run's version."""
     if not isinstance(seen.run, RunDescription):
-        return skipped(Check.VERSION, f"{UNKNOWN}; this program is Sahaj {here}")
+        told = _("the coordinator does not answer; this program is Sahaj {version}")
+        return skipped(Check.VERSION, told.format(version=here))
     if release_of(seen.run.version) != release_of(here):
         return fault(Check.VERSION, describe_mismatch(seen.run.version, here))
-    return ok(Check.VERSION, f"Sahaj {here}, which the run works with")
+    return ok(Check.VERSION, _("Sahaj {version}, which the run works with").format(version=here))
 
 
 def incoming(own: str, *, client_mode: bool, udp: bool | None) -> CheckResult:
@@ -106,18 +119,25 @@ def incoming(own: str, *, client_mode: bool, udp: bool | None) -> CheckResult:
         udp: whether a peer of the run answers by UDP; None: none is known.
     """
     if not own:
-        return skipped(Check.INCOMING, "no way leads to the coordinator")
+        return skipped(Check.INCOMING, _("no way leads to the coordinator"))
     if is_this_machine(own):
-        return ok(Check.INCOMING, "the coordinator is on this machine")
+        return ok(Check.INCOMING, _("the coordinator is on this machine"))
     if not client_mode:
-        return ok(Check.INCOMING, f"others can probably connect to {own}, unless a firewall is in between")
-    behind = f"others can probably not connect to {own}, as behind most routers; training works without (client mode)"
+        told = _("others can probably connect to {address}, unless a firewall is in between")
+        return ok(Check.INCOMING, told.format(address=own))
     if udp:
-        return ok(Check.INCOMING, f"{behind}, and UDP gets through: most routers let ways to others be opened by it")
-    if udp is None:
-        return ok(Check.INCOMING, behind)
-    return ok(
-        Check.INCOMING,
-        f"{behind}; this machine averages nothing for others, since no peer answers by UDP: a firewall here or there "
-        "may block it",
-    )
+        told = _(
+            "others can probably not connect to {address}, as behind most routers; training works without (client "
+            "mode), and UDP gets through: most routers let ways to others be opened by it"
+        )
+    elif udp is None:
+        told = _(
+            "others can probably not connect to {address}, as behind most routers; training works without (client mode)"
+        )
+    else:
+        told = _(
+            "others can probably not connect to {address}, as behind most routers; training works without (client "
+            "mode); this machine averages nothing for others, since no peer answers by UDP: a firewall here or there "
+            "may block it"
+        )
+    return ok(Check.INCOMING, told.format(address=own))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from app.doctor.machine import TokenSeen
 from app.doctor.peer_process import TorchSeen
 from app.doctor.results import Check, CheckResult, TooLate, fault, ok, skipped, warning
-from app.join.hub_token import HOW_TO_MAKE
+from app.join.hub_token import how_to_make
 from app.join.machine_checks import Computer, Finding, size
 from app.join.problems import ProblemKind
 from swarm.errors import StorageError
+from swarm.language import _, mark
 
-MORE_TIME = "wait until the machine is less busy, or give the doctor more time with --patience 60"
-REINSTALL = "install the program again into a fresh virtual environment"
+MORE_TIME = mark("wait until the machine is less busy, or give the doctor more time with --patience 60")
+REINSTALL = mark("install the program again into a fresh virtual environment")
 
 
 def python(version: tuple[int, int, int], supported: str) -> CheckResult:
@@ -20,33 +21,44 @@ def python(version: tuple[int, int, int], supported: str) -> CheckResult:
     shown = ".".join(map(str, version))
     least, most = (_bound(supported, sign) for sign in (">=", "<"))
     if (least is not None and version[:2] < least) or (most is not None and version[:2] >= most):
-        newest = f"to 3.{most[1] - 1}" if most is not None else "or newer"
-        wanted = f"3.{least[1]} {newest}" if least is not None else supported
-        return fault(
-            Check.PYTHON, f"Python {shown} cannot run this program; {REINSTALL} with Python {wanted} (uv gets one)"
+        wanted = supported
+        if least is not None:
+            range_of = _("{least} to {newest}") if most is not None else _("{least} or newer")
+            wanted = range_of.format(least=f"3.{least[1]}", newest=f"3.{most[1] - 1}" if most is not None else "")
+        told = _(
+            "Python {version} cannot run this program; install the program again into a fresh virtual environment with "
+            "Python {wanted} (uv gets one)"
         )
+        return fault(Check.PYTHON, told.format(version=shown, wanted=wanted))
     return ok(Check.PYTHON, shown)
 
 
 def torch(seen: TorchSeen | Exception, found: Sequence[Finding]) -> CheckResult:
     """Whether torch works, and on what; `found` is what joining says about the machine."""
     if isinstance(seen, TooLate):
-        return warning(Check.TORCH, f"torch has not loaded in time; {MORE_TIME}")
+        return warning(Check.TORCH, _("torch has not loaded in time; {way_out}").format(way_out=_(MORE_TIME)))
     if isinstance(seen, Exception):
-        return fault(Check.TORCH, f"torch cannot be used ({seen}); {REINSTALL}")
-    shown = f"{seen.version}, which computes on {seen.name} in {' or '.join(seen.formats)}"
+        told = _("torch cannot be used ({reason}); {way_out}")
+        return fault(Check.TORCH, told.format(reason=seen, way_out=_(REINSTALL)))
+    formats = _(" or ").join(seen.formats)
+    shown = _("{version}, which computes on {device} in {formats}").format(
+        version=seen.version, device=seen.name, formats=formats
+    )
     if seen.idle_gpu:
         return warning(
             Check.TORCH,
-            f"{shown}, not on the NVIDIA GPU of this machine; install a torch with CUDA and a driver that fits it "
-            "(https://pytorch.org/get-started), or go on slowly",
+            _(
+                "{found}, not on the NVIDIA GPU of this machine; install a torch with CUDA and a driver that fits it "
+                "(https://pytorch.org/get-started), or go on slowly"
+            ).format(found=shown),
         )
     return _with_findings(Check.TORCH, found, "GPU memory", shown)
 
 
 def memory(computer: Computer, found: Sequence[Finding]) -> CheckResult:
     """Whether there is enough of it."""
-    shown = f"{size(computer.memory_available)} of {size(computer.memory_total)} are free"
+    free, total = size(computer.memory_available), size(computer.memory_total)
+    shown = _("{free} of {all} are free").format(free=free, all=total)
     return _with_findings(Check.MEMORY, found, "memory", shown)
 
 
@@ -58,40 +70,46 @@ def disk(computer: Computer, found: Sequence[Finding], cannot_write: Exception |
         hint = "" if "full" in str(cannot_write) else " with --state"
         return fault(Check.DISK, f"{cannot_write}{hint}")
     return _with_findings(
-        Check.DISK, found, "disk", f"{size(computer.disk_free)} are free where the peer keeps its files"
+        Check.DISK,
+        found,
+        "disk",
+        _("{free} are free where the peer keeps its files").format(free=size(computer.disk_free)),
     )
 
 
 def token(seen: TokenSeen | Exception, *, needed: bool | None) -> CheckResult:
     """Whether the Hugging Face token serves; `needed` by the run, None if that is not known."""
     if isinstance(seen, TooLate):
-        return warning(Check.TOKEN, "the Hub has not said in time whose the token is; try again in some minutes")
+        return warning(Check.TOKEN, _("the Hub has not said in time whose the token is; try again in some minutes"))
     if isinstance(seen, Exception):
         raise seen
     source = seen.token.source if seen.token is not None else ""
     if seen.problem is not None:
         # an open run takes a name, and whatever the Hub is asked, it may be away
         bad = needed is not False and seen.problem.kind is not ProblemKind.HUB_AWAY
-        instead = "; or join without a token: --name NAME" if needed is False else ""
-        return (fault if bad else warning)(Check.TOKEN, f"{seen.problem}{instead}")
+        told = _("{problem}; or join without a token: --name NAME") if needed is False else "{problem}"
+        return (fault if bad else warning)(Check.TOKEN, told.format(problem=seen.problem))
     if seen.token is not None:
-        return ok(Check.TOKEN, f"the one of {source} is {seen.user}'s, and may not change anything")
+        told = _("the one of {source} is {user}'s, and may not change anything")
+        return ok(Check.TOKEN, told.format(source=source, user=seen.user))
     if needed is False:
-        return ok(Check.TOKEN, "none, and this run needs none")
+        return ok(Check.TOKEN, _("none, and this run needs none"))
     if needed:
         return warning(
             Check.TOKEN,
-            f"there is none on this machine, so `sahaj join` will ask for one; {HOW_TO_MAKE}; with it in HF_TOKEN the "
-            "doctor looks further",
+            _(
+                "there is none on this machine, so `sahaj join` will ask for one; {how}; with it in HF_TOKEN the "
+                "doctor looks further"
+            ).format(how=how_to_make()),
         )
-    return skipped(Check.TOKEN, "there is none on this machine; only runs that are not open ask for one")
+    return skipped(Check.TOKEN, _("there is none on this machine; only runs that are not open ask for one"))
 
 
 def _with_findings(check: Check, found: Sequence[Finding], about: str, otherwise: str) -> CheckResult:
-    for mark, fatal in ((fault, True), (warning, False)):
+    for result, fatal in ((fault, True), (warning, False)):
         for finding in found:
             if finding.about == about and finding.fatal is fatal:
-                return mark(check, finding.message)
+                return result(check, finding.message)
     return ok(check, otherwise)
 
 

@@ -20,6 +20,7 @@ from app.join.manifest import read_manifest
 from app.join.peer_folder import cache_folder, default_folder, used_folders
 from app.join.problems import JoinProblem
 from swarm.access.join_messages import JoinAnswer, JoinRequest
+from swarm.language import _
 from swarm.program import program_version, release_of
 from swarm.run_file import RunFile
 
@@ -149,17 +150,17 @@ def _look_at_run(
 def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) -> str | Exception:
     """Why no pass is asked for; empty if one is."""
     if seen.description is None:
-        return "the coordinator does not answer"
+        return _("the coordinator does not answer")
     if release_of(seen.description.version) != release_of(machine.version):
-        return "see version"
+        return _("see {check}").format(check="version")
     if isinstance(peer, Exception):
-        return "see torch" if peer is machine.torch else peer
+        return _("see {check}").format(check="torch") if peer is machine.torch else peer
     if seen.description.access.open:
         return ""
     if isinstance(machine.token, Exception) or not machine.token.user:
-        return "see token"
+        return _("see {check}").format(check="token")
     if not is_private(seen.link.url):
-        return "see encryption"
+        return _("see {check}").format(check="encryption")
     return ""
 
 

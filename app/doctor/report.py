@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.doctor.results import Check, CheckResult, Mark
+from swarm.language import _
 
 STYLES = {Mark.OK: "green", Mark.WARNING: "yellow", Mark.FAULT: "bold red", Mark.SKIPPED: "dim"}
 MARKS = max(len(mark.value) for mark in Mark)  # characters
@@ -47,12 +48,12 @@ def summary(results: Sequence[CheckResult]) -> str:
     """The last line."""
     faults = [one.check.value for one in results if one.mark is Mark.FAULT]
     if faults:
-        return f"This machine cannot take part yet: see {', '.join(faults)}."
+        return _("This machine cannot take part yet: see {checks}.").format(checks=", ".join(faults))
     if any(one.check in (Check.PASS, Check.PEERS, Check.LINK) and one.mark is not Mark.OK for one in results):
-        return "No fault was found, but not everything is in order or could be checked."
+        return _("No fault was found, but not everything is in order or could be checked.")
     if any(one.check is Check.COORDINATOR for one in results):
-        return "Nothing keeps this machine from joining."
-    return "Nothing is wrong with this machine; `sahaj doctor LINK` looks at the way to a run as well."
+        return _("Nothing keeps this machine from joining.")
+    return _("Nothing is wrong with this machine; `sahaj doctor LINK` looks at the way to a run as well.")
 
 
 def _message_style(mark: Mark) -> str:

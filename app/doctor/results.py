@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from app.join.problems import one_line
+from swarm.language import _
 
 
 class Mark(str, Enum):
@@ -71,4 +72,4 @@ def fault(check: Check, message: str) -> CheckResult:
 
 def skipped(check: Check, because: str) -> CheckResult:
     """It was not looked at."""
-    return CheckResult(check, Mark.SKIPPED, f"not checked: {because}")
+    return CheckResult(check, Mark.SKIPPED, _("not checked: {reason}").format(reason=because))

@@ -9,6 +9,7 @@ from app.doctor.peer_process import PassSeen
 from app.doctor.results import Check, CheckResult, TooLate, fault, ok, skipped, warning
 from app.join.problems import NO_ROUTE, JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer
+from swarm.language import _, several
 
 LATER = (ProblemKind.PAUSED, ProblemKind.TOO_MANY, ProblemKind.HUB_AWAY)  # a newcomer only has to wait
 MOST_NAMED = 2  # addresses in a line
@@ -30,26 +31,34 @@ def passes(
         if one.good is False:
             return fault(
                 Check.PASS,
-                f"the program that trains here as {one.user} has a pass of another run, which other peers refuse; "
-                "stop it (Ctrl-C) and join again",
+                _(
+                    "the program that trains here as {user} has a pass of another run, which other peers refuse; stop "
+                    "it (Ctrl-C) and join again"
+                ).format(user=one.user),
             )
         if one.expires <= now:
             return fault(
                 Check.PASS,
-                f"the pass with which this machine trains as {one.user} has expired {_ago(now - one.expires)}, and "
-                f"other peers refuse it{_why(answered)}; stop the program (Ctrl-C) and join again",
+                _(
+                    "the pass with which this machine trains as {user} has expired {time} ago, and other peers refuse "
+                    "it{why}; stop the program (Ctrl-C) and join again"
+                ).format(user=one.user, time=_amount(now - one.expires), why=_why(answered)),
             )
     if isinstance(answered, JoinAnswer):
-        return ok(Check.PASS, f"the coordinator gives one to {answered.user}{_replaced(kept, now)}")
+        told = _("the coordinator gives one to {user}").format(user=answered.user)
+        return ok(Check.PASS, f"{told}{_replaced(kept, now)}")
     if isinstance(answered, JoinProblem):
         if token_named and answered.kind in (ProblemKind.TOKEN_REJECTED, ProblemKind.TOKEN_MISSING):
-            return skipped(Check.PASS, f"see {Check.TOKEN.value}")
+            return skipped(Check.PASS, _("see {check}").format(check=Check.TOKEN.value))
         return (warning if answered.kind in LATER else fault)(Check.PASS, str(answered))
     if isinstance(answered, TooLate):
-        return warning(Check.PASS, "the coordinator has not answered in time; try again later")
+        return warning(Check.PASS, _("the coordinator has not answered in time; try again later"))
     if isinstance(answered, Broken):
         return fault(
-            Check.PASS, f"this machine's peer cannot be made ({answered}); if that does not say how, {REINSTALL}"
+            Check.PASS,
+            _("this machine's peer cannot be made ({reason}); if that does not say how, {way_out}").format(
+                reason=answered, way_out=_(REINSTALL)
+            ),
         )
     if isinstance(answered, Exception):
         raise answered
@@ -63,10 +72,13 @@ def _of_earlier_sessions(not_asked: str, kept: Sequence[PassSeen], now: float) -
     if newest.expires <= now:
         return warning(
             Check.PASS,
-            f"that of {newest.user} has expired {_ago(now - newest.expires)}; joining asks for a new one as soon as "
-            f"that is possible ({not_asked})",
+            _(
+                "that of {user} has expired {time} ago; joining asks for a new one as soon as that is possible "
+                "({reason})"
+            ).format(user=newest.user, time=_amount(now - newest.expires), reason=not_asked),
         )
-    return ok(Check.PASS, f"{newest.user} has one, good for {_amount(newest.expires - now)}")
+    told = _("{user} has one, good for {time}")
+    return ok(Check.PASS, told.format(user=newest.user, time=_amount(newest.expires - now)))
 
 
 def peers(
@@ -82,71 +94,81 @@ def peers(
     if not found and isinstance(answered, JoinAnswer):
         return fault(
             Check.PEERS,
-            "the coordinator announces no address by which another machine finds it; tell the organizer to set "
-            "coordinator.announce in the run file",
+            _(
+                "the coordinator announces no address by which another machine finds it; tell the organizer to set "
+                "coordinator.announce in the run file"
+            ),
         )
     if not found:
-        return skipped(Check.PEERS, answered if isinstance(answered, str) else f"see {Check.PASS.value}")
+        return skipped(
+            Check.PEERS, answered if isinstance(answered, str) else _("see {check}").format(check=Check.PASS.value)
+        )
     reached = {one.peer_id for one, error in found.items() if error is None}
     named = {one.peer_id for one in found}
     silent = [one for one in found if one.peer_id not in reached]
     shown = "; ".join(f"{one.address}: {_reason(found[one])}" for one in silent[:MOST_NAMED])
-    more = f"; and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
+    if len(silent) > MOST_NAMED:
+        shown = _("{peers}; and {n} more").format(peers=shown, n=len(silent) - MOST_NAMED)
     ports = ", ".join(sorted({str(one.port) for one in found}))
     if not reached:
         return fault(
             Check.PEERS,
-            f"no peer of the run can be reached ({shown}{more}); let the firewall here pass outgoing TCP to port "
-            f"{ports}, or tell the organizer that it is closed",
+            _(
+                "no peer of the run can be reached ({peers}); let the firewall here pass outgoing TCP to port {ports}, "
+                "or tell the organizer that it is closed"
+            ).format(peers=shown, ports=ports),
         )
     if coordinators in {one.peer_id for one in silent}:
         return warning(
             Check.PEERS,
-            f"the coordinator's libp2p port cannot be reached, though other peers can ({shown}{more}); let a firewall "
-            "here pass it, or tell the organizer",
+            _(
+                "the coordinator's libp2p port cannot be reached, though other peers can ({peers}); let a firewall "
+                "here pass it, or tell the organizer"
+            ).format(peers=shown),
         )
     if silent:
         return warning(
             Check.PEERS,
-            f"{len(reached)} of {len(named)} known peers take connections, the others may have left ({shown}{more}); "
-            "nothing to do while one is there",
+            _(
+                "{n} of {all} known peers take connections, the others may have left ({peers}); nothing to do while "
+                "one is there"
+            ).format(n=len(reached), all=len(named), peers=shown),
         )
-    return ok(Check.PEERS, f"{_count(len(reached))} on TCP port {ports}, as needed to join")
-
-
-def _count(reached: int) -> str:
-    return "one known peer takes connections" if reached == 1 else f"all {reached} known peers take connections"
+    told = several(
+        "one known peer takes connections on TCP port {ports}, as needed to join",
+        "all {n} known peers take connections on TCP port {ports}, as needed to join",
+        len(reached),
+    )
+    return ok(Check.PEERS, told.format(n=len(reached), ports=ports))
 
 
 def _reason(error: OSError | None) -> str:
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
+        return _("nobody listens there")
     if isinstance(error, TimeoutError):
-        return "no answer"
+        return _("no answer")
     if error is not None and error.errno in NO_ROUTE:
-        return "no way leads there"
+        return _("no way leads there")
     return str(error)
 
 
 def _why(answered: JoinAnswer | Exception | str) -> str:
-    return f" (a new one is refused: {answered})" if isinstance(answered, JoinProblem) else ""
+    return _(" (a new one is refused: {reason})").format(reason=answered) if isinstance(answered, JoinProblem) else ""
 
 
 def _replaced(kept: Sequence[PassSeen], now: float) -> str:
     if any(one.in_use for one in kept):
-        return ", which trains here with one that is good"
+        return _(", which trains here with one that is good")
     if any(one.good is False for one in kept):
-        return "; the one that lies here is another run's, and joining replaces it"
+        return _("; the one that lies here is another run's, and joining replaces it")
     if kept and all(one.expires <= now for one in kept):
-        return "; the one of an earlier session has expired, as usual"
+        return _("; the one of an earlier session has expired, as usual")
     return ""
-
-
-def _ago(seconds: float) -> str:
-    return f"{_amount(seconds)} ago"
 
 
 def _amount(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+        return _("{n} s").format(n=f"{seconds:.0f}")
+    if seconds < 7200:
+        return _("{n} minutes").format(n=f"{seconds / 60:.0f}")
+    return _("{n} hours").format(n=f"{seconds / 3600:.0f}")

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from swarm.language import _, several
 from swarm.logging.logs import console_line
 from trainer.console.terminal_text import fit, printable
 
@@ -39,7 +40,7 @@ class HostConsole:
 
     def __init__(self, console: Console):
         self._console = console
-        self._status: Status | None = console.status("starting") if console.is_terminal else None
+        self._status: Status | None = console.status(_("starting")) if console.is_terminal else None
         self._held: tuple[Collection[Uid], Collection[Uid]] = ((), ())
         self._problem = ""
         self._measured: tuple[float, Report] | None = None
@@ -73,7 +74,8 @@ class HostConsole:
             self.message(holdings_line(*held))
         if report.problem != self._problem:
             self._problem = report.problem
-            self.message(f"problem: {report.problem}" if report.problem else "States of experts are written again.")
+            problem = _("problem: ") + report.problem
+            self.message(problem if report.problem else _("States of experts are written again."))
         if self._measured is None or now >= self._measured[0] + SPAN:
             if self._measured is not None:
                 self._speed = speed(self._measured[1], report, now - self._measured[0])
@@ -103,20 +105,29 @@ def speed(before: Report, after: Report, seconds: float) -> Speed:
 
 def work_line(report: Report, speed: Speed) -> str:
     """The work in one line."""
-    served, copied = len(report.holdings.serves), len(report.holdings.copies)
-    work = f"{speed.calls:,.1f} calls and {speed.rows:,.0f} rows a second"
-    told = f"{report.answered:,} answered, {report.refused:,} refused"
-    return f"serving {served} | copying {copied} | {report.served:,} tokens served | {work} | {told}"
+    parts = [
+        _("serving {n}").format(n=len(report.holdings.serves)),
+        _("copying {n}").format(n=len(report.holdings.copies)),
+        _("{n} tokens served").format(n=f"{report.served:,}"),
+        _("{calls} calls and {rows} rows a second").format(calls=f"{speed.calls:,.1f}", rows=f"{speed.rows:,.0f}"),
+        _("{answered} answered, {refused} refused").format(
+            answered=f"{report.answered:,}", refused=f"{report.refused:,}"
+        ),
+    ]
+    return " | ".join(parts)
 
 
 def holdings_line(serves: Collection[Uid], copies: Collection[Uid]) -> str:
     """Which experts a host has, in one line."""
-    return f"Serving {_named(serves)}; keeping copies of {_named(copies)}."
+    return _("Serving {served}; keeping copies of {copied}.").format(served=_named(serves), copied=_named(copies))
 
 
 def _named(uids: Collection[Uid]) -> str:
     names = [".".join(map(str, uid)) for uid in sorted(uids)]
     if not names:
-        return "no expert"
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"expert{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"
+        return _("no expert")
+    if len(names) > MOST_NAMED:
+        told = _("experts {names} and {n} more")
+    else:
+        told = several("expert {names}", "experts {names}", len(names))
+    return told.format(names=", ".join(names[:MOST_NAMED]), n=len(names) - MOST_NAMED)

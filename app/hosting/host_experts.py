@@ -14,6 +14,7 @@ from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
+from swarm.language import _
 from swarm.run_file import RunFile
 from swarm.startup_timer import StartupTimer
 from trainer.options import VolunteerOptions
@@ -68,13 +69,17 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
     if run.experts is None:
         raise JoinProblem(
             ProblemKind.NO_EXPERTS,
-            f"{run.name}: this run has no experts to host; sahaj join {client.base} trains in it",
+            _("{run}: this run has no experts to host; {command} trains in it").format(
+                run=run.name, command=f"sahaj join {client.base}"
+            ),
         )
     if is_unreachable(client.base, options.chosen):
         raise JoinProblem(
             ProblemKind.NOT_REACHABLE,
-            "trainers cannot connect to this machine, so it cannot host experts; forward a port to it and name both, "
-            "as --listen /ip4/0.0.0.0/tcp/31400 --announce /ip4/PUBLIC-ADDRESS/tcp/31400",
+            _(
+                "trainers cannot connect to this machine, so it cannot host experts; forward a port to it and name "
+                "both, as --listen /ip4/0.0.0.0/tcp/31400 --announce /ip4/PUBLIC-ADDRESS/tcp/31400"
+            ),
         )
     with timer("checking this machine"):
         from app.hosting.capacity import capacity, measure
@@ -95,14 +100,25 @@ def plan(run: RunFile, settings: "ExpertSettings", capacity: int, user: str) -> 
     from experts import grid
     from experts.host.state import longest_state
 
-    purpose = f": {run.description.strip()}" if run.description.strip() else "."
+    purpose = run.description.strip()
+    greeting = _("Hosting experts of {run}: {purpose}") if purpose else _("Hosting experts of {run}.")
+    room = _(
+        "Of {all} experts with {parameters} parameters each this machine takes {n} at most, copies included, with "
+        "files of up to {size}."
+    )
     file = longest_state(settings)
     return [
-        f"Hosting experts of {run.name}{purpose}",
-        f"Of {grid.size(settings.grid):,} experts with {settings.parameters:,} parameters each this machine takes "
-        f"{capacity:,} at most, copies included, with files of up to {size(capacity * file)}.",
-        f"Others see you as {user}. Your name, address and figures go to the other peers; your files do not.",
-        "Leave at any moment with Ctrl-C: states are written first, and another host takes over.",
+        greeting.format(run=run.name, purpose=purpose),
+        room.format(
+            all=f"{grid.size(settings.grid):,}",
+            parameters=f"{settings.parameters:,}",
+            n=f"{capacity:,}",
+            size=size(capacity * file),
+        ),
+        _("Others see you as {user}. Your name, address and figures go to the other peers; your files do not.").format(
+            user=user
+        ),
+        _("Leave at any moment with Ctrl-C: states are written first, and another host takes over."),
     ]
 
 

@@ -16,6 +16,7 @@ from experts.host.settings import ExpertSettings
 from experts.remote.hosting import Hosting, HostingTimes, Swarm
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, join_dht
+from swarm.language import _
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from trainer.organizer_notices import OrganizerNotices
 from trainer.precision import device_name
@@ -65,7 +66,7 @@ def serve(
     try:
         when_joined(dht)
         with leaving_on_signal(
-            lambda: console.message("This host had to stop before all states were written; older ones are whole."),
+            lambda: console.message(_("This host had to stop before all states were written; older ones are whole.")),
             patience=PATIENCE,
         ) as asked:
             watch = DHTWatch(dht, console.message, asked.fail)
@@ -116,14 +117,16 @@ def _follow(
 
 
 def _leave(loop: LoopThread, hosting: Hosting, console: HostConsole) -> None:
-    console.message("Leaving: states are written, and given to standbys for half a minute at most ...")
+    console.message(_("Leaving: states are written, and given to standbys for half a minute at most ..."))
     report = loop.call(hosting.report())
     lost = loop.call(hosting.stop())
     if lost:
         names = ", ".join(".".join(map(str, uid)) for uid in sorted(lost))
-        console.message(f"problem: {loop.call(hosting.report()).problem}; steps since the last copy are lost: {names}")
+        told = _("problem: {problem}; steps since the last copy are lost: {names}")
+        console.message(told.format(problem=loop.call(hosting.report()).problem, names=names))
     served = len(report.holdings.serves.keys() - set(lost))
-    console.message(
-        f"Thank you! Your experts served {report.served:,} tokens of other people, in {report.answered:,} calls. The "
-        f"states of {served} experts are written."
+    thanks = _(
+        "Thank you! Your experts served {tokens} tokens of other people, in {calls} calls. The states of {n} experts "
+        "are written."
     )
+    console.message(thanks.format(tokens=f"{report.served:,}", calls=f"{report.answered:,}", n=served))

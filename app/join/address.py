@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.hosts import is_this_machine
+from swarm.language import _
 
-EXAMPLE = "https://run.example.org or http://192.0.2.1:8080"
 HOST = re.compile(r"\w[\w-]*(\.\w[\w-]*)*\.?")
 
 
@@ -23,11 +23,14 @@ def coordinator_url(given: str) -> str:
     """
     text = given.strip()
     if Path(text).suffix in (".yaml", ".yml"):
-        raise JoinProblem(ProblemKind.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL")
+        reason = _("{given}: a run file; give the coordinator's URL").format(given=one_line(text))
+        raise JoinProblem(ProblemKind.BAD_URL, reason)
     if text.startswith("/"):
         raise JoinProblem(
             ProblemKind.BAD_URL,
-            f"{one_line(text)}: not a URL but a peer's address; give the coordinator's link, as {EXAMPLE}",
+            _("{given}: not a URL but a peer's address; give the coordinator's link, as {example}").format(
+                given=one_line(text), example=_example()
+            ),
         )
     parts = _split(text if "://" in text else f"//{text}", given)
     host = parts.hostname or ""
@@ -66,7 +69,8 @@ def _port(parts: SplitResult, given: str) -> int | None:
         return parts.port
     except ValueError:
         raise JoinProblem(
-            ProblemKind.BAD_URL, f"{one_line(given)}: the port must be a number from 1 to 65535; correct the URL"
+            ProblemKind.BAD_URL,
+            _("{given}: the port must be a number from 1 to 65535; correct the URL").format(given=one_line(given)),
         ) from None
 
 
@@ -80,5 +84,12 @@ def _is_address(host: str) -> bool:
 
 def _not_a_url(given: str) -> JoinProblem:
     return JoinProblem(
-        ProblemKind.BAD_URL, f"{one_line(given) or repr(given)}: not a URL; give the coordinator's link, as {EXAMPLE}"
+        ProblemKind.BAD_URL,
+        _("{given}: not a URL; give the coordinator's link, as {example}").format(
+            given=one_line(given) or repr(given), example=_example()
+        ),
     )
+
+
+def _example() -> str:
+    return _("{one} or {other}").format(one="https://run.example.org", other="http://192.0.2.1:8080")

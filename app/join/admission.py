@@ -18,6 +18,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
+from swarm.language import _, speak
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
 from swarm.milestones import Standing
@@ -87,8 +88,10 @@ class Guest:
             self.client.join(request, self.bearer)  # the coordinator refuses, and names what differs
             raise JoinProblem(
                 ProblemKind.WRONG_FINGERPRINT,
-                f"{run.name}: this program would train with other settings than the run (fingerprint {ours.digest}, "
-                f"not {theirs}); install the program that the coordinator has",
+                _(
+                    "{run}: this program would train with other settings than the run (fingerprint {ours}, not "
+                    "{theirs}); install the program that the coordinator has"
+                ).format(run=run.name, ours=ours.digest, theirs=theirs),
             )
         return request
 
@@ -113,7 +116,8 @@ class Admitted:
         current = remembered_peers.usable(self.answer.initial_peers)
         if not current:
             raise JoinProblem(
-                ProblemKind.MANIFEST, f"{self.run.name}: the coordinator names no peer to join by; tell the organizer"
+                ProblemKind.MANIFEST,
+                _("{run}: the coordinator names no peer to join by; tell the organizer").format(run=self.run.name),
             )
         return self._remember(current)
 
@@ -162,6 +166,7 @@ def identify(
     """Ask who may join, and find out who this is: see `who`."""
     with timer("asking the coordinator"):
         access = client.access()
+    speak(client.language)
     if warning := warning_about_token(access, name, client.base):
         say(warning)
     with timer("finding out who you are"):
@@ -177,7 +182,10 @@ def who(
         JoinProblem: the name or the token cannot be used, or nobody can be asked for one.
     """
     if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
-        raise JoinProblem(ProblemKind.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
+        raise JoinProblem(
+            ProblemKind.BAD_NAME,
+            _("--name {name}: must have 1 to {n} printable characters").format(name=repr(name), n=LONGEST_NAME),
+        )
     if access.open and name is not None:
         return None, name
     token = find_token()
@@ -192,7 +200,8 @@ def who(
             raise
         if problem.kind is ProblemKind.HUB_AWAY:
             return None, user_name()
-        raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
+        reason = _("{problem}; or join without a token: --name NAME").format(problem=problem)
+        raise JoinProblem(problem.kind, reason) from None
     return token, None
 
 
@@ -201,10 +210,10 @@ def warning_about_token(access: Access, name: str | None, url: str) -> str | Non
     needs_none = access.open and name is not None
     if needs_none or is_private(url):
         return None
-    return (
-        f"Note: {url} is not encrypted, so others could read your token on the way. To avoid that, press Ctrl-C and "
+    return _(
+        "Note: {url} is not encrypted, so others could read your token on the way. To avoid that, press Ctrl-C and "
         "ask the organizer for an https link."
-    )
+    ).format(url=url)
 
 
 def ask_for_pass(

@@ -16,8 +16,10 @@ from pydantic import Base64Bytes, BaseModel, Field, ValidationError
 from app.join.address import coordinator_url, is_loopback
 from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
 from app.join.proxy import proxy_for
+from app.join.refusals import told
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
 from swarm.clock import describe_offset
+from swarm.language import _, mark
 
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
 CONNECT_PATIENCE = 6.0  # seconds
@@ -38,6 +40,7 @@ class RunReply(Message):
     """Of `GET /api/run`, what joining needs."""
 
     access: Access
+    language: str = Field("", max_length=40)
 
 
 class NameReply(Message):
@@ -88,6 +91,7 @@ class CoordinatorClient:
         self, url: str, *, patience: float = PATIENCE, tolerance: float = CLOCK_TOLERANCE, use_proxy: bool = True
     ):
         self.base = coordinator_url(url)
+        self.language = ""
         self.ahead: float | None = None
         self._tolerance = tolerance
         proxy = proxy_for(self.base) if use_proxy else None
@@ -100,7 +104,9 @@ class CoordinatorClient:
                 headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
             )
         except (ValueError, ImportError, httpx.InvalidURL):  # such as SOCKS, for which httpx needs another package
-            raise proxy_problem(self.base, self._proxy or "in the environment", "of a kind it cannot use") from None
+            raise proxy_problem(
+                self.base, self._proxy or _("in the environment"), _("of a kind it cannot use")
+            ) from None
 
     def __enter__(self) -> "CoordinatorClient":
         return self
@@ -111,8 +117,10 @@ class CoordinatorClient:
         self._client.close()
 
     def access(self) -> Access:
-        """Who may join the run."""
-        return self._parse(RunReply, self._run()).access
+        """Who may join the run; afterwards `language` has the code of its language."""
+        reply = self._parse(RunReply, self._run())
+        self.language = reply.language
+        return reply.access
 
     def run_name(self) -> str:
         """The name of the run; known also if this program may not join it."""
@@ -183,7 +191,9 @@ class CoordinatorClient:
                     if len(content) > limit:
                         raise JoinProblem(
                             ProblemKind.MANIFEST,
-                            f"{self.base}: {path} is longer than {limit:,} bytes; tell the organizer",
+                            _("{url}: {path} is longer than {n} bytes; tell the organizer").format(
+                                url=self.base, path=path, n=f"{limit:,}"
+                            ),
                         )
                 return response.status_code, response.headers, bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -194,12 +204,12 @@ class CoordinatorClient:
         if not 200 <= status < 300:
             raise self._refusal(status, headers, content)
         if self.ahead is not None and abs(self.ahead) > self._tolerance:
-            raise JoinProblem(ProblemKind.CLOCK_WRONG, describe_offset(self.ahead, "the coordinator's"))
+            raise JoinProblem(ProblemKind.CLOCK_WRONG, describe_offset(self.ahead, mark("the coordinator's")))
 
     def _refusal(self, status: int, headers: httpx.Headers, content: bytes) -> JoinProblem:
         pause = _seconds(headers.get("retry-after"))
         if status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED and self._proxy:
-            return proxy_problem(self.base, self._proxy, "it wants a login")
+            return proxy_problem(self.base, self._proxy, _("it wants a login"))
         try:
             refused = Refused.model_validate_json(content)
         except ValidationError:
@@ -208,22 +218,26 @@ class CoordinatorClient:
                 return JoinProblem(ProblemKind.COORDINATOR_AWAY, reason, status=status, retry_after=pause)
             return JoinProblem(
                 ProblemKind.NOT_A_COORDINATOR,
-                f"{self.base}: not a Sahaj coordinator, or of another version (HTTP {status}); check the link",
+                _("{url}: not a Sahaj coordinator, or of another version ({answer}); check the link").format(
+                    url=self.base, answer=f"HTTP {status}"
+                ),
                 status=status,
             )
-        message = one_line(refused.message) or f"{self.base}: refused ({refused.error.value})"
+        message = told(refused) or _("{url}: refused ({reason})").format(url=self.base, reason=refused.error.value)
         if pause and str(int(pause)) not in message:
-            message += f" (try again in {pause:.0f} s)"
+            message = _("{problem} (try again in {n} s)").format(problem=message, n=f"{pause:.0f}")
         return JoinProblem(ProblemKind[refused.error.name], message, status=status, retry_after=pause)
 
     def _parse(self, kind: type[T], content: bytes) -> T:
         try:
             return kind.model_validate_json(content)
         except ValidationError:
-            answer = "a web page" if content.lstrip()[:1] == b"<" else "an unknown answer"
+            answer = _("a web page") if content.lstrip()[:1] == b"<" else _("an unknown answer")
             raise JoinProblem(
                 ProblemKind.NOT_A_COORDINATOR,
-                f"{self.base}: not a Sahaj coordinator, or of another version ({answer}); check the link",
+                _("{url}: not a Sahaj coordinator, or of another version ({answer}); check the link").format(
+                    url=self.base, answer=answer
+                ),
             ) from None
 
     def _follow(self, location: str) -> None:
@@ -234,7 +248,9 @@ class CoordinatorClient:
         if new.hostname != old.hostname or downgraded or not new.path.endswith("/api/run"):
             raise JoinProblem(
                 ProblemKind.NOT_A_COORDINATOR,
-                f"{self.base}: forwards to {one_line(target)}; give that address instead if you trust it",
+                _("{url}: forwards to {other}; give that address instead if you trust it").format(
+                    url=self.base, other=one_line(target)
+                ),
             )
         self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix('/api/run')}")
 
@@ -251,7 +267,7 @@ def _why_away(content: bytes, status: int) -> str:
     try:
         return one_line(Unavailable.model_validate_json(content).message)
     except ValidationError:
-        return f"the coordinator is away (HTTP {status}); try again in some minutes"
+        return _("the coordinator is away ({answer}); try again in some minutes").format(answer=f"HTTP {status}")
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -15,12 +15,10 @@ import httpx
 
 from app.join.address import is_loopback
 from app.join.problems import JoinProblem, ProblemKind
+from swarm.language import _
 from swarm.secret_variables import hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
-HOW_TO_MAKE = f"make one at {TOKEN_PAGE}: Create new token, Fine-grained, no box ticked"
-IN_SHELL = "`export HF_TOKEN=hf_...`, then join again; or accept this one with --allow-write-token"
-IN_NOTEBOOK = "and type it here, or keep it as the secret HF_TOKEN"
 PATIENCE = 15.0  # seconds to wait for the Hub
 LONGEST = 4096  # characters; some kinds of tokens are long
 
@@ -33,6 +31,11 @@ class HubToken:
     source: str
 
 
+def how_to_make() -> str:
+    """Where a token that can do no harm comes from."""
+    return _("make one at {page}: Create new token, Fine-grained, no box ticked").format(page=TOKEN_PAGE)
+
+
 def find_token() -> HubToken | None:
     """The token of HF_TOKEN or of the saved login, if there is one.
 
@@ -42,7 +45,7 @@ def find_token() -> HubToken | None:
     if given := secret("HF_TOKEN"):
         return _token(given, "HF_TOKEN")
     saved = hub_token()
-    return _token(saved, "the saved login") if saved else None
+    return _token(saved, _("the saved login")) if saved else None
 
 
 def ask_for_token() -> HubToken:
@@ -56,16 +59,20 @@ def ask_for_token() -> HubToken:
     if not (in_notebook() or _has_terminal()):
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
-            "this run needs a Hugging Face token, one without permissions is enough; "
-            f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again",
+            _(
+                "this run needs a Hugging Face token, one without permissions is enough; {how}; "
+                "`export HF_TOKEN=hf_...`, then join again"
+            ).format(how=how_to_make()),
         )
     try:
-        typed = getpass.getpass(f"Hugging Face token, without permissions ({TOKEN_PAGE}; not shown): ").strip()
+        typed = getpass.getpass(
+            _("Hugging Face token, without permissions ({page}; not shown): ").format(page=TOKEN_PAGE)
+        )
     except EOFError:
         typed = ""
-    if not typed:
-        raise JoinProblem(ProblemKind.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
-    return _token(typed, "your input")
+    if not typed.strip():
+        raise JoinProblem(ProblemKind.TOKEN_MISSING, _("no token was typed; {how}").format(how=how_to_make()))
+    return _token(typed, _("your input"))
 
 
 def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
@@ -83,8 +90,17 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
     if may and not allow_write:
         raise JoinProblem(
             ProblemKind.TOKEN_TOO_STRONG,
-            f"the token from {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
-            + (IN_NOTEBOOK if notebook else IN_SHELL),
+            (
+                _(
+                    "the token from {source} {may}, and joining needs no permission: {how}, and type it here, or keep "
+                    "it as the secret HF_TOKEN"
+                )
+                if notebook
+                else _(
+                    "the token from {source} {may}, and joining needs no permission: {how}, `export HF_TOKEN=hf_...`, "
+                    "then join again; or accept this one with --allow-write-token"
+                )
+            ).format(source=token.source, may=may, how=how_to_make()),
         )
     return str(answer["name"])
 
@@ -101,10 +117,10 @@ def what_it_may_change(answer: Mapping[str, Any]) -> str | None:
     if role == "fineGrained":
         permissions = _fine_grained(_mapping(token.get("fineGrained")))
         writing = sorted({name for name in permissions if not name.endswith(".read")})
-        return f"has permissions beyond reading ({', '.join(writing[:3])})" if writing else None
+        return _("has permissions beyond reading ({names})").format(names=", ".join(writing[:3])) if writing else None
     if role in ("write", "admin"):
-        return "has write permission"
-    return "has permissions that the Hub does not tell"
+        return _("has write permission")
+    return _("has permissions that the Hub does not tell")
 
 
 def in_notebook() -> bool:
@@ -123,7 +139,10 @@ def _token(text: str, source: str) -> HubToken:
     text = text.strip()
     if not (text.isascii() and text.isprintable()) or " " in text or len(text) > LONGEST:
         raise JoinProblem(
-            ProblemKind.TOKEN_REJECTED, f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}"
+            ProblemKind.TOKEN_REJECTED,
+            _("{source}: not a token (it has spaces or odd characters); {how}").format(
+                source=source, how=how_to_make()
+            ),
         )
     return HubToken(text, source)
 
@@ -140,17 +159,22 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
         )
         if response.status_code in (401, 403):
             raise JoinProblem(
-                ProblemKind.TOKEN_REJECTED, f"the Hub does not accept the token from {token.source}; {HOW_TO_MAKE}"
+                ProblemKind.TOKEN_REJECTED,
+                _("the Hub does not accept the token from {source}; {how}").format(
+                    source=token.source, how=how_to_make()
+                ),
             )
         answer = response.raise_for_status().json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise JoinProblem(
             ProblemKind.HUB_AWAY,
-            f"{hub}: the Hub cannot be asked who you are ({type(error).__name__}); "
-            "check your connection, or try again in some minutes",
+            _(
+                "{hub}: the Hub cannot be asked who you are ({error}); check your connection, or try again in some "
+                "minutes"
+            ).format(hub=hub, error=type(error).__name__),
         ) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("name"), str):
-        raise JoinProblem(ProblemKind.HUB_AWAY, f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
+        raise JoinProblem(ProblemKind.HUB_AWAY, _("{hub}: not the Hugging Face Hub; check HF_ENDPOINT").format(hub=hub))
     return answer
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import IO
 
 from swarm.errors import StorageError
+from swarm.language import _
 
 LOCK = "lock"  # file beside the virtual environment; join.sh makes it, and has it to itself while it installs
 ENVIRONMENT = Path(sys.prefix)  # virtual environment of this process
@@ -35,5 +36,7 @@ def keep_installation(folder: Path | None = None) -> None:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise StorageError(f"{folder}: the program there is being upgraded or removed; start again later") from None
+        raise StorageError(
+            _("{folder}: the program there is being upgraded or removed; start again later").format(folder=folder)
+        ) from None
     _kept.append(lock)

@@ -14,6 +14,7 @@ from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from swarm.language import _
 from swarm.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
 from trainer.console.notebook import NotebookView
@@ -92,7 +93,11 @@ def _enter_after_pause(
             if not came_back or problem.kind not in AWAY:
                 raise
             if not said:
-                say(f"{one_line(str(problem))}. It tries again every {TRY_EVERY:.0f} s.")
+                say(
+                    _("{problem}. It tries again every {n} s.").format(
+                        problem=one_line(str(problem)), n=f"{TRY_EVERY:.0f}"
+                    )
+                )
             said = True
             time.sleep(TRY_EVERY)
 

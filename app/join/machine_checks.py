@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from app.join.problems import JoinProblem, ProblemKind
+from swarm.language import Language, _, current
 from swarm.run_file import RunFile
 from trainer.model_size import tensor_sizes
 
@@ -50,42 +51,50 @@ class Finding:
 def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     """What is worth saying about this machine for this run, or for any if that is None; mostly nothing."""
     weights = 4.0 * sum(tensor_sizes(run)) if run is not None else 0.0
-    model = "this model" if run is not None else "this program"
     needed, shared, on_device = PROGRAM + COPIES * weights, SHARED_COPIES * weights, DEVICE_COPIES * weights
     free = computer.shared_memory_free
     if computer.disk_free < DISK:
         yield Finding(
-            f"The disk has {size(computer.disk_free)} free, {size(DISK)} are needed; free some space.",
+            _("The disk has {free} free, {needed} are needed; free some space.").format(
+                free=size(computer.disk_free), needed=size(DISK)
+            ),
             fatal=True,
             about="disk",
         )
     if computer.memory_total < needed:
         yield Finding(
-            f"This machine has {size(computer.memory_total)} of memory, {model} needs about {size(needed)}; "
-            "take a larger machine.",
+            (
+                _("This machine has {there} of memory, this model needs about {needed}; take a larger machine.")
+                if run is not None
+                else _("This machine has {there} of memory, this program needs about {needed}; take a larger machine.")
+            ).format(there=size(computer.memory_total), needed=size(needed)),
             fatal=True,
             about="memory",
         )
     elif computer.memory_available < needed:
         yield Finding(
-            f"Only {size(computer.memory_available)} of memory are free, about {size(needed)} are needed; "
-            "close other programs if it becomes slow.",
+            _(
+                "Only {free} of memory are free, about {needed} are needed; close other programs if it becomes slow."
+            ).format(free=size(computer.memory_available), needed=size(needed)),
             about="memory",
         )
     if free is not None and free < shared:
         yield Finding(
-            f"Shared memory ({SHARED_MEMORY}) has {size(free)} free, about {size(shared)} are needed; "
-            "start a container with --shm-size=2g.",
+            _(
+                "Shared memory ({folder}) has {free} free, about {needed} are needed; start a container with "
+                "--shm-size=2g."
+            ).format(folder=SHARED_MEMORY, free=size(free), needed=size(shared)),
             about="memory",
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
         yield Finding(
-            f"The GPU has {size(computer.device_memory)} of memory, about {size(on_device)} are needed; "
-            "--device cpu uses the processor.",
+            _("The GPU has {there} of memory, about {needed} are needed; --device cpu uses the processor.").format(
+                there=size(computer.device_memory), needed=size(on_device)
+            ),
             about="GPU memory",
         )
     if computer.device.startswith("cpu"):
-        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.", about="device")
+        yield Finding(_("No GPU is used: this machine helps with its processor, slowly but surely."), about="device")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:
@@ -141,7 +150,7 @@ def addresses_towards(url: str) -> tuple[str, str]:
     """Our own address and the coordinator's on the way to a URL; empty where there is none."""
     parts = urlsplit(url)
     try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
+        family, kind, protocol, _name, target = socket.getaddrinfo(
             parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), type=socket.SOCK_DGRAM
         )[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -153,32 +162,39 @@ def addresses_towards(url: str) -> tuple[str, str]:
 
 def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[str]:
     """The few lines that tell a volunteer what is going to happen."""
-    purpose = f": {run.description.strip()}" if run.description.strip() else "."
+    purpose = run.description.strip()
     sources = ", ".join(source.name for source in run.data.train)
     lines = [
-        f"Joining {run.name}{purpose}",
-        f"The model is {run.model.kind} of {_count(sum(tensor_sizes(run)))} parameters; it learns {run.language} "
-        f"from {sources}.",
-        f"The leaderboard calls you {user}."
+        (_("Joining {run}: {purpose}") if purpose else _("Joining {run}.")).format(run=run.name, purpose=purpose),
+        _("The model is {kind} of {parameters} parameters; it learns {language} from {sources}.").format(
+            kind=_(run.model.kind),
+            parameters=_count(sum(tensor_sizes(run))),
+            language=Language(current()).name_of(run.language),
+            sources=sources,
+        ),
+        _("The leaderboard calls you {user}.").format(user=user)
         if verified
-        else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
-        "permissions and leave out --name.",
-        "Other peers see your name, device, address, figures and gradients; your files stay on this machine.",
-        "Leave at any moment with Ctrl-C: what you have contributed still counts.",
+        else _(
+            "The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
+            "permissions and leave out --name."
+        ).format(user=user),
+        _("Other peers see your name, device, address, figures and gradients; your files stay on this machine."),
+        _("Leave at any moment with Ctrl-C: what you have contributed still counts."),
     ]
     if run.release is not None and (
         run.release.contributors == "all" or (verified and run.release.contributors != "none")
     ):
-        public = "" if run.release.private else "public "
-        lines.insert(
-            -1,
-            f"Your name and share will also stand in the {public}model card of {run.release.repo} on the Hub. To stay "
-            "out of it, press Ctrl-C and ask the organizer to leave your name out.",
-        )
+        named = (
+            _("Your name and share will also stand in the model card of {repo} on the Hub.")
+            if run.release.private
+            else _("Your name and share will also stand in the public model card of {repo} on the Hub.")
+        ).format(repo=run.release.repo)
+        way_out = _("To stay out of it, press Ctrl-C and ask the organizer to leave your name out.")
+        lines.insert(-1, f"{named} {way_out}")
     if client_mode:
         lines.insert(
             3,
-            "This machine is behind a router, so it trains in client mode, and averages for others if ways open.",
+            _("This machine is behind a router, so it trains in client mode, and averages for others if ways open."),
         )
     return lines
 
@@ -199,4 +215,6 @@ def size(amount: float) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number / 1e6:.1f} million" if number < 1e9 else f"{number / 1e9:.1f} billion"
+    if number < 1e9:
+        return _("{n} million").format(n=f"{number / 1e6:.1f}")
+    return _("{n} billion").format(n=f"{number / 1e9:.1f}")

@@ -23,12 +23,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
-from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from app.join.problems import AWAY, JoinProblem, ProblemKind
+from app.join.refusals import told
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinRequest, Refused, RenewalRequest, Renewed, renewal_handle
 from swarm.access.passes import check_pass, read_pass
 from swarm.errors import SahajError
+from swarm.language import _, mark
 from swarm.logging.logs import log_failure
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ FETCH_NOTICES_EVERY = 20.0  # seconds
 ANSWER: TypeAdapter[Renewed | Refused] = TypeAdapter(Renewed | Refused)
 ANSWERED_WITHIN = 15.0  # seconds, over libp2p
 T = TypeVar("T")
+WORK = (mark("training"), mark("hosting"))  # what a peer does, as callers name it
 
 
 class Renewal:
@@ -67,7 +70,7 @@ class Renewal:
         *,
         say: Callable[[str], None],
         ended: Callable[[str], None],
-        renewed: Callable[[Renewed], None] = lambda _: None,
+        renewed: Callable[[Renewed], None] = lambda answer: None,
         work: str = "training",
     ):
         self._contact, self._gate, self._peer_id, self._expires = contact, gate, peer_id, gate.own.expires
@@ -107,7 +110,7 @@ class Renewal:
                 failures, asked_pause = 0, 0.0
                 if self._trouble:
                     self._trouble = ""
-                    self._say("The coordinator is back, and the pass is renewed.")
+                    self._say(_("The coordinator is back, and the pass is renewed."))
 
     def _wait(self, seconds: float) -> bool:
         """Wait by the wall clock, as a machine that slept wakes up with an old pass; returns whether to stop."""
@@ -171,9 +174,13 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
 
 def _describe(problem: Exception, work: str) -> str:
     if isinstance(problem, JoinProblem) and problem.kind in AWAY:
-        return f"The coordinator is away; {work} goes on, and the program asks again within a minute."
+        return _("The coordinator is away; {work} goes on, and the program asks again within a minute.").format(
+            work=_(work)
+        )
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
-    return f"The pass could not be renewed ({reason}); {work} goes on, and the program tries again."
+    return _("The pass could not be renewed ({reason}); {work} goes on, and the program tries again.").format(
+        reason=reason, work=_(work)
+    )
 
 
 class CoordinatorContact:
@@ -214,7 +221,7 @@ class CoordinatorContact:
         except ValidationError:
             raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator does not answer over libp2p") from None
         if isinstance(answer, Refused):
-            raise JoinProblem(ProblemKind[answer.error.name], one_line(answer.message))
+            raise JoinProblem(ProblemKind[answer.error.name], told(answer))
         return answer
 
     def _ask(self, question: Callable[[CoordinatorClient], T]) -> T:

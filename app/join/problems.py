@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from swarm.errors import NotJoined, SahajError
+from swarm.language import _
 
 LONGEST_LINE = 400  # characters of a message from outside
 
@@ -75,7 +76,8 @@ class JoinProblem(SahajError):
 def refer_to_doctor(error: SahajError, link: str) -> None:
     """End the message with the command that says more, if it does."""
     if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
-        error.args = (f"{error}; `sahaj doctor {shlex.quote(link)}` says more",)
+        command = f"sahaj doctor {shlex.quote(link)}"
+        error.args = (_("{problem}; `{command}` says more").format(problem=error, command=command),)
 
 
 def one_line(text: str) -> str:
@@ -111,8 +113,10 @@ def proxy_problem(url: str, proxy: str, reason: str) -> JoinProblem:
     host = urlsplit(url).hostname
     return JoinProblem(
         ProblemKind.PROXY,
-        f"{url}: the proxy {proxy} does not let this program through ({reason}); correct or unset that variable, "
-        f"or name {host} in NO_PROXY if there is a way without it",
+        _(
+            "{url}: the proxy {proxy} does not let this program through ({reason}); correct or unset that variable, or "
+            "name {host} in NO_PROXY if there is a way without it"
+        ).format(url=url, proxy=proxy, reason=reason, host=host),
     )
 
 
@@ -121,49 +125,51 @@ def _explain_proxy(error: Exception, causes: list[BaseException]) -> str:
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return ""
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return "nobody listens there"
+        return _("nobody listens there")
     if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return "no such host"
+        return _("no such host")
     if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
+        return _("no answer in time")
     return one_line(str(error)) or type(error).__name__
 
 
 def _explain_name(error: socket.gaierror) -> str:
     if error.errno == socket.EAI_AGAIN:
-        return "the name servers of this machine do not answer; check that you are online, and its DNS settings"
-    return "no such host; check the link for typing mistakes, and that you are online"
+        return _("the name servers of this machine do not answer; check that you are online, and its DNS settings")
+    return _("no such host; check the link for typing mistakes, and that you are online")
 
 
 def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = "nobody listens there; check the port, or try again when the coordinator is running"
+        reason = _("nobody listens there; check the port, or try again when the coordinator is running")
         return ProblemKind.COORDINATOR_AWAY, reason
     if any(isinstance(cause, OSError) and cause.errno in NO_ROUTE for cause in causes):
-        reason = "no way leads there from this machine; check that you are online, its routes and its VPN"
+        reason = _("no way leads there from this machine; check that you are online, its routes and its VPN")
         return ProblemKind.COORDINATOR_AWAY, reason
     if isinstance(error, httpx.TimeoutException):
-        reason = "no answer in time; check the link, your connection and firewall, or try again later"
+        reason = _("no answer in time; check the link, your connection and firewall, or try again later")
         return ProblemKind.NO_ANSWER, reason
     if isinstance(error, (httpx.RemoteProtocolError, httpx.DecodingError)):
-        reason = "not a Sahaj coordinator: its answer cannot be read as HTTP; check the link"
+        reason = _("not a Sahaj coordinator: its answer cannot be read as HTTP; check the link")
         return ProblemKind.NOT_A_COORDINATOR, reason
     if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError)):
-        return ProblemKind.NO_SUCH_HOST, "not a URL that can be asked; check the link for typing mistakes"
+        return ProblemKind.NO_SUCH_HOST, _("not a URL that can be asked; check the link for typing mistakes")
     last = one_line(str(causes[-1])) or type(error).__name__
-    return ProblemKind.COORDINATOR_AWAY, f"the coordinator cannot be reached ({last}); try again later"
+    reason = _("the coordinator cannot be reached ({reason}); try again later").format(reason=last)
+    return ProblemKind.COORDINATOR_AWAY, reason
 
 
 def _explain_tls(error: ssl.SSLError, url: str) -> str:
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not valid ({one_line(error.verify_message)}); "
-            "check the link and this machine's clock, or tell the organizer"
-        )
+        return _(
+            "its certificate is not valid ({reason}); check the link and this machine's clock, or tell the organizer"
+        ).format(reason=one_line(error.verify_message))
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-        return f"does not speak HTTPS; try {url.replace('https://', 'http://', 1)}"
-    return f"no encrypted connection could be made ({one_line(reason) or 'TLS'}); check the link"
+        return _("does not speak HTTPS; try {url}").format(url=url.replace("https://", "http://", 1))
+    return _("no encrypted connection could be made ({reason}); check the link").format(
+        reason=one_line(reason) or "TLS"
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

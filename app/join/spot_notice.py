@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import httpx
 
+from swarm.language import _
+
 METADATA = "http://169.254.169.254"  # link-local
 METADATA_VARIABLE = "SAHAJ_METADATA"  # environment variable: another address, for tests
 TIMEOUT = 2.0  # seconds; the service is in the machine's own host
@@ -39,7 +41,11 @@ class SpotNotice:
     def _watch(self) -> None:
         while not (notice := _ask_metadata()):
             time.sleep(CHECK_EVERY)
-        self._say(f"Amazon takes this machine away ({notice}): it finishes the global step if it can, then leaves.")
+        self._say(
+            _("Amazon takes this machine away ({notice}): it finishes the global step if it can, then leaves.").format(
+                notice=notice
+            )
+        )
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -14,6 +14,7 @@ from app.me.personal_key import ask_for_key
 from swarm.access.join_messages import Message
 from swarm.access.key_messages import KeyAnswer
 from swarm.access.passes import UNVERIFIED
+from swarm.language import _, speak
 from trainer.console.terminal_text import printable
 
 PAGE = "my_machines"  # of the dashboard
@@ -32,6 +33,7 @@ class Pages(Message):
     """Of `GET /api/run`, where its pages are."""
 
     dashboard: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def me(url: str, say: Callable[[str], None], *, state: Path | None = None, allow
     with CoordinatorClient(url) as client:
         key = ask_for_key(client, state, allow_write_token=allow_write_token)
         pages = Pages.model_validate_json(client.ask("GET", "/api/run"))
+        speak(pages.language)
         found = Me(client.run_name(), key, _figures(client, key.user), pages.dashboard)
     for line in describe(found, time.time()):
         say(line)
@@ -65,19 +68,27 @@ def describe(found: Me, now: float) -> list[str]:
         now: unix time in seconds.
     """
     key, figures = found.key, found.figures
-    unverified = " (a name of your own choice)" if key.user.startswith(UNVERIFIED) else ""
-    lines = [f"In {printable(found.run)} you are {printable(key.user)}{unverified}."]
+    is_chosen = key.user.startswith(UNVERIFIED)
+    who = _("In {run} you are {name} (a name of your own choice).") if is_chosen else _("In {run} you are {name}.")
+    lines = [who.format(run=printable(found.run), name=printable(key.user))]
     if figures is None:
-        lines.append("Nothing has been counted for you yet.")
+        lines.append(_("Nothing has been counted for you yet."))
     else:
-        lines.append(f"{figures.samples:,} samples in {figures.hours:,.1f} hours: rank {figures.rank:,}.")
-    what = "this machine" if key.peer_id else "your machines"
+        given = _("{samples} samples in {hours} hours: rank {rank}.")
+        samples, hours, rank = f"{figures.samples:,}", f"{figures.hours:,.1f}", f"{figures.rank:,}"
+        lines.append(given.format(samples=samples, hours=hours, rank=rank))
     if found.dashboard:
-        lines.append(f"Your page: {found.dashboard.rstrip('/')}/{PAGE}?key={quote(key.key)}")
+        link = f"{found.dashboard.rstrip('/')}/{PAGE}?key={quote(key.key)}"
+        lines.append(_("Your page: {link}").format(link=link))
     else:
-        lines.append(f"Your key for the page 'My machines' of the run's dashboard: {key.key}")
+        lines.append(_("Your key for the page 'My machines' of the run's dashboard: {key}").format(key=key.key))
     days = max(1, round((key.expires - now) / DAY))
-    lines.append(f"The key is good for {days} days. Keep it to yourself: its holder can pause {what}.")
+    good = (
+        _("The key is good for {days} days. Keep it to yourself: its holder can pause this machine.")
+        if key.peer_id
+        else _("The key is good for {days} days. Keep it to yourself: its holder can pause your machines.")
+    )
+    lines.append(good.format(days=days))
     return lines
 
 

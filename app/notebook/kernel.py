@@ -15,20 +15,43 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
-STOPPED = "Stopped. Press the round button to go on."
-CLOSING_LINES = {0: "Press the round button to join again.", 130: STOPPED, -signal.SIGTERM: STOPPED}  # by exit status
+TEXTS: dict[str, str] = {}  # what people are told, in the run's language, by the English words
+
+
+def mark(text: str) -> str:
+    """A text that is translated where it is shown."""
+    return text
+
+
+def _(text: str) -> str:
+    """A text in the run's language."""
+    return TEXTS.get(text, text)
+
+
+STOPPED = mark("Stopped. Press the round button to go on.")
+# by exit status
+CLOSING_LINES = {
+    0: mark("Press the round button to join again."),
+    130: STOPPED,
+    -signal.SIGTERM: STOPPED,
+}  # by exit status
+TRANSLATIONS = "import json, sys; from swarm.language import Language; print(json.dumps(Language(sys.argv[1]).texts()))"
 BAD_TOKEN = (27, 28)  # exit statuses: the Hub does not know the token, or it may change things there
 PATIENCE = 10.0  # seconds to wait for the coordinator
 SECRET = "HF_TOKEN"
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
-NAMES = {"colab": "Google Colab", "kaggle": "Kaggle", "notebook": "this notebook"}
+NAMES = {"colab": "Google Colab", "kaggle": "Kaggle", "notebook": mark("this notebook")}
 LIMITS = {
-    "colab": "Colab ends a session after some hours, or when its page is closed for long; your "
-    "contribution still counts. Its FAQ is said to disallow distributed computing without a paid balance: "
-    "https://research.google.com/colaboratory/faq.html",
-    "kaggle": "Kaggle ends a session after 12 hours, or after 20 minutes without you; your contribution "
-    "still counts. The hours count against your weekly quota of GPU.",
-    "notebook": "It trains for as long as this cell runs.",
+    "colab": mark(
+        "Colab ends a session after some hours, or when its page is closed for long; your contribution still counts. "
+        "Its FAQ is said to disallow distributed computing without a paid balance: "
+        "https://research.google.com/colaboratory/faq.html"
+    ),
+    "kaggle": mark(
+        "Kaggle ends a session after 12 hours, or after 20 minutes without you; your contribution still counts. The "
+        "hours count against your weekly quota of GPU."
+    ),
+    "notebook": mark("It trains for as long as this cell runs."),
 }
 
 
@@ -40,7 +63,8 @@ def join(python: str, url: str, name: str = "") -> None:
         name: self-chosen, for an open run.
     """
     platform = recognize(os.environ)
-    print(f"Joining from {NAMES[platform]}. {LIMITS[platform]}")
+    TEXTS.update(translations(python, language_of(url)))
+    print(_("Joining from {place}.").format(place=_(NAMES[platform])), _(LIMITS[platform]))
     is_open = is_open_run(url)
     if is_open:  # no token is needed: one that is kept for other work may be too strong
         name = name or platform
@@ -50,7 +74,7 @@ def join(python: str, url: str, name: str = "") -> None:
     end = show(start(command(python, url, name, platform), token))
     if end in BAD_TOKEN and not is_open:
         end = show(start(command(python, url, name, platform), ask_for_token()))
-    print(CLOSING_LINES.get(end, ""))
+    print(_(CLOSING_LINES.get(end, "")))
 
 
 def recognize(environment: Mapping[str, str]) -> str:
@@ -71,26 +95,50 @@ def find_token(platform: str, environment: Mapping[str, str]) -> str:
             client = importlib.import_module("kaggle_secrets").UserSecretsClient()
             return str(client.get_secret(SECRET) or "").strip()
     except Exception as problem:  # no such secret, no access to it, no network: each has classes of its own
-        print(f"There is no secret {SECRET} for this notebook ({type(problem).__name__}).")
+        told = _("There is no secret {name} for this notebook ({reason}).")
+        print(told.format(name=SECRET, reason=type(problem).__name__))
     return ""
 
 
 def ask_for_token() -> str:
     """A token that the volunteer types; ends the cell with a line if none is typed."""
     try:
-        token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
+        question = _("Hugging Face token, without any permission ({page}; not shown): ")
+        token = getpass.getpass(question.format(page=TOKEN_PAGE)).strip()
     except (EOFError, NotImplementedError):  # the latter in a notebook that Kaggle runs by itself
-        sys.exit(f"Nobody can be asked here for a token: on Kaggle put it into Add-ons, Secrets, as {SECRET}.")
-    return token or sys.exit("No token was typed. Press the round button to try again.")
+        told = _("Nobody can be asked here for a token: on Kaggle put it into Add-ons, Secrets, as {name}.")
+        sys.exit(told.format(name=SECRET))
+    return token or sys.exit(_("No token was typed. Press the round button to try again."))
 
 
 def is_open_run(url: str) -> bool | None:
     """Whether anybody may join the run; None if its coordinator does not say, in which case the peer will say why."""
     try:
-        with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
-            return bool(json.load(answer)["access"]["open"])
+        return bool(_about(url)["access"]["open"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def language_of(url: str) -> str:
+    """The code of the run's language, or of the one that was asked for; empty if it is not known."""
+    try:
+        return os.environ.get("SAHAJ_LANGUAGE") or str(_about(url)["language"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def translations(python: str, language: str) -> dict[str, str]:
+    """The program's translations, which its own Python reads; none where there are none."""
+    if language in ("", "en"):
+        return {}
+    command = [python, "-I", "-c", TRANSLATIONS, language]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
+
+
+def _about(url: str) -> Any:
+    with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
+        return json.load(answer)
 
 
 def with_scheme(url: str) -> str:
@@ -137,7 +185,7 @@ def show(peer: "subprocess.Popen[bytes]") -> int:
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        view.display({"text/plain": "Loading the program …"}, raw=True)
+        view.display({"text/plain": _("Loading the program …")}, raw=True)
         assert peer.stdout is not None, "its output is a pipe"
         follow(peer.stdout, update)
         return peer.wait()

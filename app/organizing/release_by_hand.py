@@ -39,7 +39,8 @@ def release_by_hand(
     state = check(path)
     run = load_run(path / RUN)
     folder = path.parent.parent
-    also = invitation(run.name, _link_of(folder, link)) if state.step < run.optimizer.total_steps else {}
+    joins = state.step < run.optimizer.total_steps
+    also = invitation(run.name, _link_of(folder, link), run.language) if joins else {}
     record = _record_of(run, folder, ledger, say)
     return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=also, tags=tags)
 

@@ -10,13 +10,14 @@ from typing import Any
 from app.join.address import coordinator_url
 from app.join.admission import warning_about_token
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HOW_TO_MAKE, HubToken, check_token
+from app.join.hub_token import HubToken, check_token, how_to_make
 from app.join.installation import installation
 from app.join.peer_folder import HOME, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
 from app.service.service import PAUSE, Service, kept_environment
 from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
 from swarm.errors import SahajError
+from swarm.language import _, speak
 
 OWN = {"state": "--state", "pause_file": "--pause-file", "notebook": "--notebook"}  # options that it sets, or has not
 STOPS_WITHIN = 30  # seconds after those of --grace
@@ -38,7 +39,8 @@ def service_for(url: str, arguments: Sequence[str], options: dict[str, Any], say
     folder = home / name_of(link)
     environment, left_out = kept_environment(os.environ)
     if left_out:
-        say(f"Note: the service does not get {', '.join(left_out)}, which may hold a secret.")
+        told = _("Note: the service does not get {names}, which may hold a secret.")
+        say(told.format(names=", ".join(left_out)))
     updates = installation() is not None
     own = ("--state", str(folder), "--pause-file", str(folder / PAUSE), "--service")
     start = (f"{link}/join.sh",) if updates else (str(_program()), "join", link)
@@ -66,6 +68,7 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
 
     with CoordinatorClient(link) as client:
         access = client.access()
+    speak(client.language)
     saved = get_token()
     if access.open and (name is not None or saved is None):
         return
@@ -73,28 +76,33 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
         login = shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
-            f"{link}: asks who you are, and a service asks nobody: log in on this machine once with `{login}`, and a "
-            f"token without permissions ({HOW_TO_MAKE}); then install again",
+            _(
+                "{link}: asks who you are, and a service asks nobody: log in on this machine once with `{command}`, "
+                "and a token without permissions ({how}); then install again"
+            ).format(link=link, command=login, how=how_to_make()),
         )
     if warning := warning_about_token(access, name, link):
         say(warning)
-    check_token(HubToken(saved, "the saved login"), allow_write=allow_write_token)
+    check_token(HubToken(saved, _("the saved login")), allow_write=allow_write_token)
 
 
 def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:
     for name, option in OWN.items():
         if options.get(name):
-            raise SahajError(f"{option}: a service has its own; leave it out")
+            raise SahajError(_("{option}: a service has its own; leave it out").format(option=option))
     data = options.get("data")
     if data is not None and not data.is_absolute():
-        raise SahajError(f"--data {data}: a service starts in another folder; name it as {data.absolute()}")
+        told = _("--data {data}: a service starts in another folder; name it as {path}")
+        raise SahajError(told.format(data=data, path=data.absolute()))
     for argument in arguments:
         if not argument.isprintable():
-            raise SahajError(f"{argument!r}: has letters that a service cannot be given; leave them out")
+            told = _("{argument}: has letters that a service cannot be given; leave them out")
+            raise SahajError(told.format(argument=repr(argument)))
 
 
 def _program() -> Path:
     program = Path(sys.executable).with_name("sahaj")
     if not program.is_file():
-        raise SahajError(f"{program}: is not there to be started; install the program first, with the run's line")
+        told = _("{program}: is not there to be started; install the program first, with the run's line")
+        raise SahajError(told.format(program=program))
     return program

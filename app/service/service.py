@@ -8,7 +8,8 @@ PAUSE = "pause"  # file in the peer's folder that is there while the volunteer w
 PREFIX = "sahaj-"  # of the names of units and agents
 # a proxy and a certificate are needed to get out, the rest says what was chosen; nothing that holds a secret
 KEPT = (
-    *("PATH", "SAHAJ_NAME", "SAHAJ_TORCH_INDEX", "SAHAJ_LOG_LEVEL", "XDG_CACHE_HOME", "HF_HOME", "HF_TOKEN_PATH"),
+    *("PATH", "SAHAJ_NAME", "SAHAJ_LANGUAGE", "SAHAJ_TORCH_INDEX", "SAHAJ_LOG_LEVEL", "XDG_CACHE_HOME"),
+    *("HF_HOME", "HF_TOKEN_PATH"),
     *("HF_ENDPOINT", "SSL_CERT_FILE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
 )

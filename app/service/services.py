@@ -18,6 +18,7 @@ from app.service.systemd import Systemd, lingers
 from app.startup import INTERRUPTED
 from swarm.errors import SahajError
 from swarm.files import write_file
+from swarm.language import _
 from swarm.logging import logs
 
 Say = Callable[[str], None]
@@ -52,14 +53,19 @@ def install(url: str, arguments: Sequence[str], options: dict[str, Any], say: Sa
     except SahajError as error:
         raise SahajError(f"{error}: `{by_hand(service.link, tuple(arguments))}`, in tmux, or by cron") from None
     if service.name not in manager.installed() and in_use(service.folder):
-        raise SahajError(f"{service.folder}: a peer runs there; stop it first (Ctrl-C), then install")
+        reason = _("{folder}: a peer runs there; stop it first (Ctrl-C), then install")
+        raise SahajError(reason.format(folder=service.folder))
     write_token = bool(options.get("allow_write_token"))
     check_login(service.link, options.get("name"), say, allow_write_token=write_token)
     manager.install(service)
-    say(f"{service.label}: trains from now on, with each login, and again after a crash.")
-    say(f"What it tells: {manager.where_it_tells(service.name)}")
+    say(_("{service}: trains from now on, with each login, and again after a crash.").format(service=service.label))
+    say(_("What it tells: {command}").format(command=manager.where_it_tells(service.name)))
     if isinstance(manager, Systemd) and not lingers(getpass.getuser()):
-        say("It stops when you log out. To have it run without a login: loginctl enable-linger")
+        say(
+            _("It stops when you log out. To have it run without a login: {command}").format(
+                command="loginctl enable-linger"
+            )
+        )
 
 
 def status(url: str | None, say: Say) -> None:
@@ -69,40 +75,44 @@ def status(url: str | None, say: Say) -> None:
         state = manager.state(name)
         say(f"{name}: {described(state)}")
         if (folder / PAUSE).exists():
-            say("  you have paused it: `sahaj service resume` goes on")
+            say("  " + _("you have paused it: `sahaj service resume` goes on"))
         if state.runs and (line := manager.last_line(name)):
             say(f"  {line}")
         say(f"  {manager.where_it_tells(name)}")
-        say(f"  log: {folder / logs.FOLDER}")
+        say("  " + _("log: {folder}").format(folder=folder / logs.FOLDER))
 
 
 def described(state: State) -> str:
     """A state in a few words."""
-    since = f" since {state.since}" if state.since else ""
+    reason = ended(state.status) if state.status else ""
     if state.runs:
-        return f"runs{since}"
-    if state.waits:
-        after = f" after its end: {ended(state.status)}" if state.status else ""
-        return f"starts again within a minute{after}"
-    if state.status is None:
-        return f"does not run{since}"
-    if state.status in (0, INTERRUPTED):
-        return f"has ended{since}: the run is done, or it was stopped"
-    return f"has ended for good{since}: {ended(state.status)}"
+        told = _("runs since {time}") if state.since else _("runs")
+    elif state.waits and reason:
+        told = _("starts again within a minute after its end: {reason}")
+    elif state.waits:
+        told = _("starts again within a minute")
+    elif state.status is None:
+        told = _("does not run since {time}") if state.since else _("does not run")
+    elif state.status in (0, INTERRUPTED):
+        since, plain = _("has ended since {time}: {reason}"), _("has ended: {reason}")
+        told, reason = since if state.since else plain, _("the run is done, or it was stopped")
+    else:
+        told = _("has ended for good since {time}: {reason}") if state.since else _("has ended for good: {reason}")
+    return told.format(time=state.since, reason=reason)
 
 
 def pause(url: str | None, say: Say) -> None:
     """Have the services pause, within two seconds, until they resume; also after a restart."""
     for name, folder in _chosen(manager_of_this_machine(), url).items():
         write_file(folder / PAUSE, "")
-        say(f"{name}: pauses until `sahaj service resume`.")
+        say(_("{service}: pauses until `sahaj service resume`.").format(service=name))
 
 
 def resume(url: str | None, say: Say) -> None:
     """End that pause."""
     for name, folder in _chosen(manager_of_this_machine(), url).items():
         (folder / PAUSE).unlink(missing_ok=True)
-        say(f"{name}: goes on.")
+        say(_("{service}: goes on.").format(service=name))
 
 
 def remove(url: str | None, say: Say) -> None:
@@ -111,7 +121,7 @@ def remove(url: str | None, say: Say) -> None:
     for name, folder in _chosen(manager, url).items():
         manager.remove(name)
         (folder / PAUSE).unlink(missing_ok=True)
-        say(f"{name}: removed. {folder} stays; `sahaj leave` removes it.")
+        say(_("{service}: removed. {folder} stays; `sahaj leave` removes it.").format(service=name, folder=folder))
 
 
 def refuse_to_leave(url: str | None) -> None:
@@ -127,7 +137,8 @@ def refuse_to_leave(url: str | None) -> None:
     home = cache_folder()
     for name, folder in installed.items():
         if folder.parent == home and (url is None or name == name_of(url)):
-            raise SahajError(f"{folder}: a service trains there; `sahaj service remove` first, then leave")
+            reason = _("{folder}: a service trains there; `sahaj service remove` first, then leave")
+            raise SahajError(reason.format(folder=folder))
 
 
 def _chosen(manager: Manager, url: str | None) -> dict[str, Path]:
@@ -139,8 +150,9 @@ def _chosen(manager: Manager, url: str | None) -> dict[str, Path]:
         name = name_of(coordinator_url(url))
         chosen = {name: installed[name]} if name in installed else {}
     if not chosen:
-        others = f"; there is {', '.join(installed)}" if installed else ""
-        raise SahajError(
-            f"no service of {url or 'any run'} is installed{others}; `sahaj service install LINK` makes one"
-        )
+        if installed:
+            told = _("no service of {run} is installed; there is {others}; `sahaj service install LINK` makes one")
+        else:
+            told = _("no service of {run} is installed; `sahaj service install LINK` makes one")
+        raise SahajError(told.format(run=url or _("any run"), others=", ".join(installed)))
     return chosen

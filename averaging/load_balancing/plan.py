@@ -22,6 +22,7 @@ from averaging.load_balancing.roles import choose_trainers, step_seconds
 from averaging.protocol.messages import Assignment
 from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
 from swarm.errors import SwarmError
+from swarm.language import _
 
 MOST_REDUCERS = 32  # each member has a connection to all of them
 WORTH_A_CHANGE = 0.1  # part of a global step's time that new roles must save; what is measured goes up and down
@@ -249,14 +250,16 @@ def explanation(*, trains: bool, share: float, upload: float | None) -> str:
         share: of the averaging that it does.
         upload: of its line, in Mbit/s; None: it is not known.
     """
-    line = "your line" if upload is None else f"your line ({upload:.3g} Mbit/s up)"
+    line = _("your line") if upload is None else _("your line ({n} Mbit/s up)").format(n=f"{upload:.3g}")
     if trains and share:
-        return f"This computer computes gradients again, and does {share:.0%} of the averaging."
-    if trains:
-        return "This computer computes gradients again; others average them."
-    if share:
-        return f"From now on {line} helps more than your processor: this computer only averages, {share:.0%} of all."
-    return (
-        f"Now {line} is too slow for gradients: the others would wait for them. "
-        "This computer only follows the model, and computes again when that helps."
-    )
+        told = _("This computer computes gradients again, and does {share} of the averaging.")
+    elif trains:
+        told = _("This computer computes gradients again; others average them.")
+    elif share:
+        told = _("From now on {line} helps more than your processor: this computer only averages, {share} of all.")
+    else:
+        told = _(
+            "Now {line} is too slow for gradients: the others would wait for them. This computer only follows the "
+            "model, and computes again when that helps."
+        )
+    return told.format(line=line, share=f"{share:.0%}")

@@ -9,6 +9,7 @@ from coordinator.access.hub_identity import HubUser
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
 from swarm.access.passes import COORDINATOR, UNVERIFIED
 from swarm.identity import peer_id_of
+from swarm.language import mark
 from swarm.program import describe_mismatch, release_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
@@ -111,14 +112,14 @@ def _check_version(theirs: str, ours: str) -> Refused | None:
 def _check_open(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
     """Whether the run goes on and lets new peers join; a peer that renews its pass sends a fingerprint."""
     if policy.decisions.stopped:
-        return Refused(error=Refusal.FINISHED, message="the organizer has ended this run; thank you for coming")
+        return Refused(error=Refusal.FINISHED, message=mark("the organizer has ended this run; thank you for coming"))
     if policy.step >= policy.total_steps:
         return Refused(
             error=Refusal.FINISHED,
             message=f"this run is finished, all {policy.total_steps} global steps are done; thank you for coming",
         )
     if policy.decisions.paused and request.fingerprint is None:
-        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back later")
+        return Refused(error=Refusal.PAUSED, message=mark("the organizer has paused this run; come back later"))
     return None
 
 

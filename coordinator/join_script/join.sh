@@ -20,20 +20,21 @@ main() {
 }
 
 say() { printf '%s\n' "$@" >&2; }
-fail() { say "join.sh: $*"; exit 1; }
+fail() { printf 'join.sh: %s\n' "$*" >&2; exit 1; }
+stopped() { say "Stopped. The same line begins again."; exit 130; }
 works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -I -c 'import app' 2>/dev/null; }
 
 install_program() {
-    say "This joins the run $RUN ($LINK) with this computer." \
-        "Its program and PyTorch go into $home and nowhere else:" \
-        "some 2 GB, 6 with a GPU of NVIDIA. Ctrl-C stops this at any moment." \
-        "To remove all of it: '$home/venv/bin/sahaj' leave '$LINK'"
-    case $(uname -sm) in
+    say "This joins the run $RUN ($LINK) with this computer."
+    say "Its program and PyTorch go into $home and nowhere else: some 2 GB, 6 with a GPU of NVIDIA."
+    say "Ctrl-C stops this at any moment. To remove all of it: '$home/venv/bin/sahaj' leave '$LINK'"
+    machine=$(uname -sm)
+    case $machine in
         "Linux x86_64" | "Linux aarch64" | "Darwin arm64") ;;
         MINGW* | MSYS* | CYGWIN*) fail "Windows: install WSL (wsl --install), and start the same line there" ;;
-        *) fail "$(uname -sm): there is no PyTorch for such a machine; use another one" ;;
+        *) fail "$machine: there is no PyTorch for such a machine; use another one" ;;
     esac
-    trap 'say "Stopped. The same line begins again."; exit 130' INT TERM HUP
+    trap stopped INT TERM HUP
     tmp=$home/tmp.$$ # another start may be installing
     trap 'rm -rf "$tmp"' EXIT
     mkdir -p "$tmp" || fail "$home: cannot be written; choose another folder with SAHAJ_HOME"
@@ -87,8 +88,7 @@ find_python() {
         fi
     done
     [ ! "${bare-}" ] || fail "$bare has no venv: install it (Debian, Ubuntu: apt install python3-venv), and start again"
-    fail "there is no Python 3.10 to 3.13: install one with venv (Debian, Ubuntu: apt install python3-venv), or uv" \
-        "(https://docs.astral.sh/uv), and start again"
+    fail "there is no Python 3.10 to 3.13: install one with venv (Debian, Ubuntu: apt install python3-venv), or uv (https://docs.astral.sh/uv), and start again"
 }
 
 make_venv() {

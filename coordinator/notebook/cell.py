@@ -15,7 +15,13 @@ from urllib.parse import urlsplit
 
 PROGRAM = "sahaj-swarm"
 VERSION, WHEEL, SHA256 = "", "", ""  # of the program; it is installed beside the platform's packages, not among them
+TEXTS: dict[str, str] = {}  # what the cell says, in the run's language, by the English words
 PLATFORM = ("torch", "torchvision", "torchaudio", "triton")  # stay as they are
+
+
+def _(text: str) -> str:
+    """A text in the run's language."""
+    return TEXTS.get(text, text)
 
 
 def python_with_program(url: str) -> str:
@@ -24,13 +30,14 @@ def python_with_program(url: str) -> str:
         return sys.executable
     private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
     if not SHA256 and not private:
-        sys.exit(f"{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
+        told = _("{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
+        sys.exit(told.format(url=url))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or hashlib.sha256(url.encode()).hexdigest()[:16]}"
     python, ready, constraints = home / "bin" / "python", home / "ready", home / "platform.txt"
     if ready.exists():  # written last: half an installation is begun again
         return str(python)
-    print("Installing the program beside what is here already; this takes a minute or two.")
+    print(_("Installing the program beside what is here already; this takes a minute or two."))
     shutil.rmtree(home, ignore_errors=True)
     run(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", home)
     (packages,) = home.glob("lib/python*/site-packages")
@@ -51,9 +58,9 @@ def kernel_of(python: str) -> str:
     where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
     done = subprocess.run([python, "-I", "-c", where], check=False, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(
-            f"{python}: {PROGRAM} {VERSION} there is another program: %pip uninstall --yes {PROGRAM}, and try again."
-        )
+        told = _("{python}: {program} there is another program: {command}, and try again.")
+        command = f"%pip uninstall --yes {PROGRAM}"
+        sys.exit(told.format(python=python, program=f"{PROGRAM} {VERSION}", command=command))
     return done.stdout.strip()
 
 
@@ -71,9 +78,11 @@ def run(*command: object) -> None:
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
         hints = {
-            "DO NOT MATCH THE HASHES": "The run has a newer program than this notebook: open the run's notebook again.",
-            "Temporary failure in name resolution": "There is no network. On Kaggle: Settings, Turn on internet.",
-            "HTTP error 404": "The run has another version of the program: open the run's notebook again.",
+            "DO NOT MATCH THE HASHES": _(
+                "The run has a newer program than this notebook: open the run's notebook again."
+            ),
+            "Temporary failure in name resolution": _("There is no network. On Kaggle: Settings, Turn on internet."),
+            "HTTP error 404": _("The run has another version of the program: open the run's notebook again."),
         }
         sys.exit("\n".join([said[-2000:], *(hint for sign, hint in hints.items() if sign in said)]))
 
@@ -81,10 +90,11 @@ def run(*command: object) -> None:
 def ask_for_link() -> str:
     """The link that somebody types; ends the cell with a line where nobody does."""
     try:
-        given = input("The run's link: ").strip()
+        given = input(_("The run's link: ")).strip()
     except (EOFError, NotImplementedError):  # nobody is there, as in a notebook that Kaggle runs by itself
         given = ""
-    return given or sys.exit("Write the run's link between the quotes after URL =, then press the round button again.")
+    told = _("Write the run's link between the quotes after URL =, then press the round button again.")
+    return given or sys.exit(told)
 
 
 def main() -> None:
@@ -94,7 +104,7 @@ def main() -> None:
         python = python_with_program(given if "://" in given else f"https://{given}")
         runpy.run_path(kernel_of(python))["join"](python, given, NAME.strip())
     except KeyboardInterrupt:
-        print("Stopped. Press the round button to go on.")
+        print(_("Stopped. Press the round button to go on."))
     except SystemExit as problem:  # in a notebook its traceback would hide what it says
         print(problem)
 

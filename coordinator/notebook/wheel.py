@@ -20,7 +20,7 @@ from swarm.program import DISTRIBUTION
 
 PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "experts", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # names when installed
-SUFFIXES = (".py", ".jinja", ".sh", ".txt")
+SUFFIXES = (".py", ".jinja", ".po", ".sh", ".txt")
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,19 +13,21 @@ from coordinator.notebook.build import FILE_NAME
 from coordinator.public_run import base_model
 from coordinator.release import cost
 from coordinator.release.facts import Credit, Facts
+from swarm.language import SOURCE, Language, known
 from swarm.run_file import MASK, RunFile
 
 TEMPLATE = Path(__file__).with_name("card.md.jinja")
+Translate = Callable[[str], str]
 MOST_NAMED = 2000  # contributors in the table; the page has to open
 
 
 def card(facts: Facts) -> str:
-    """The text of README.md. Names, and what people have written into the run file, become no markup.
+    """The text of README.md in the run's language. Names, and what people wrote into the run file, become no markup.
 
     Raises:
         ValueError: figures that the Hub would not take.
     """
-    run, work = facts.run, facts.work
+    run, work, language = facts.run, facts.work, Language(facts.run.language)
     made = ModelCard.from_template(
         metadata(facts),
         template_path=str(TEMPLATE),
@@ -37,10 +39,12 @@ def card(facts: Facts) -> str:
         HUB=HUB,
         repository=HUB + facts.repo,
         notebook=FILE_NAME,
-        beginning=_beginning(run),
+        _=language.text,
+        spoken=plain(Language(known(run.language) or SOURCE).name_of(run.language)),
+        beginning=_beginning(run, language.text),
         probe=_probe(facts),
-        scores=list(_scores(facts)),
-        contributors=list(_contributors(work.credit)) if work else [],
+        scores=list(_scores(facts, language.text)),
+        contributors=list(_contributors(work.credit, language)) if work else [],
         cost=cost.cost_of(run, facts.vocabulary, work.tokens, work.hours) if work else None,
         assumed=cost,
     )
@@ -72,12 +76,14 @@ def metadata(facts: Facts) -> ModelCardData:
     )
 
 
-def _beginning(run: RunFile) -> str:
+def _beginning(run: RunFile, _: Translate) -> str:
     if run.model.start_from is None:
         is_counted = run.model.embeddings == "counted"
-        return "random weights and counts of its text" if is_counted else "random weights"
+        return _("random weights and counts of its text") if is_counted else _("random weights")
     name = base_model(run)
-    return f"the weights of [{name}]({HUB}{name})" if name else "the weights of another model of the organizer"
+    if not name:
+        return _("the weights of another model of the organizer")
+    return _("the weights of {model}").format(model=f"[{name}]({HUB}{name})")
 
 
 def _probe(facts: Facts) -> str:
@@ -87,17 +93,17 @@ def _probe(facts: Facts) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _scores(facts: Facts) -> Iterator[tuple[str, str]]:
+def _scores(facts: Facts, _: Translate) -> Iterator[tuple[str, str]]:
     state = facts.state
     if state.eval_loss is not None:
-        yield "held-out loss of masked tokens, nats", f"{state.eval_loss:.3f}"
+        yield _("held-out loss of masked tokens, nats"), f"{state.eval_loss:.3f}"
     if state.unigram_loss is not None and state.below_unigram is not None:
-        yield "loss of a table of word frequencies on the same tokens, nats", f"{state.unigram_loss:.3f}"
-        yield "how far the model is below that table, nats", f"{state.below_unigram:.3f}"
+        yield _("loss of a table of word frequencies on the same tokens, nats"), f"{state.unigram_loss:.3f}"
+        yield _("how far the model is below that table, nats"), f"{state.below_unigram:.3f}"
     if state.perplexity is not None:
-        yield "perplexity of masked tokens", f"{state.perplexity:,.2f}"
+        yield _("perplexity of masked tokens"), f"{state.perplexity:,.2f}"
     if state.sentence_order_accuracy is not None:
-        yield "order of two segments, share right", f"{state.sentence_order_accuracy:.1%}"
+        yield _("order of two segments, share right"), f"{state.sentence_order_accuracy:.1%}"
 
 
 def _eval_results(facts: Facts) -> Iterator[EvalResult]:
@@ -120,7 +126,7 @@ def _eval_results(facts: Facts) -> Iterator[EvalResult]:
             )
 
 
-def _contributors(credit: Credit) -> Iterator[tuple[str, float, float | None]]:
+def _contributors(credit: Credit, language: Language) -> Iterator[tuple[str, float, float | None]]:
     """Who has contributed, their share of the samples, and their hours; the last row is of all who are not named."""
     named, more = credit.named[:MOST_NAMED], credit.named[MOST_NAMED:]
     for one in named:
@@ -128,5 +134,9 @@ def _contributors(credit: Credit) -> Iterator[tuple[str, float, float | None]]:
         yield link if one.verified else plain(one.user), one.share, one.hours
     unnamed, share = credit.others + len(more), credit.others_share + sum(one.share for one in more)
     if unnamed:
-        people = f"{'one' if unnamed == 1 else f'{unnamed:,}'}{' more' if named else ''}"
-        yield f"{people} {'person' if unnamed == 1 else 'people'}", share, None
+        several = language.several
+        if named:
+            people = several("one more person", "{n} more people", unnamed)
+        else:
+            people = several("one person", "{n} people", unnamed)
+        yield people.format(n=f"{unnamed:,}"), share, None

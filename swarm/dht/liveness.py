@@ -14,6 +14,8 @@ from hivemind.dht import DHT
 from hivemind.dht.node import DHTNode
 from hivemind.utils import get_logger
 
+from swarm.language import _
+
 logger = get_logger(__name__)
 
 LOOK_EVERY = 1.0  # seconds
@@ -38,9 +40,11 @@ class Silence:
         self.seconds = 0.0 if answered else before + min(now - self._looked, SLEPT)
         self._looked = now
         if was_late and answered:
-            return f"The DHT answers again, after {before:.0f} s."
+            return _("The DHT answers again, after {n} s.").format(n=f"{before:.0f}")
         if self.is_late and not was_late:
-            return f"problem: {self}; this process ends if that lasts {DHT_SILENCE:.0f} s"
+            return _("problem: {problem}; this process ends if that lasts {n} s").format(
+                problem=self, n=f"{DHT_SILENCE:.0f}"
+            )
         return None
 
     @property
@@ -54,7 +58,7 @@ class Silence:
         return self.seconds >= DHT_SILENCE
 
     def __str__(self) -> str:
-        return f"this peer's DHT has not answered for {self.seconds:.0f} s"
+        return _("this peer's DHT has not answered for {n} s").format(n=f"{self.seconds:.0f}")
 
 
 class DHTWatch:
@@ -107,7 +111,7 @@ class DHTWatch:
         return str(self._silence) if self._silence.is_too_long else ""
 
     def _end(self) -> None:
-        self._say(f"problem: {self._ended}; this process ends, start it again")
+        self._say(_("problem: {problem}; this process ends, start it again").format(problem=self._ended))
         for process in self._processes:
             try:
                 process.kill()

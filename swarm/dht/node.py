@@ -35,6 +35,7 @@ from swarm.hivemind_patches.message_limits import limit_messages
 from swarm.hivemind_patches.orphans import end_with_parent
 from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
+from swarm.language import mark
 from swarm.logging.logs import capture_hivemind
 
 logger = get_logger(__name__)
@@ -191,7 +192,7 @@ def _explain(error: Exception, network: Network) -> str:
     if "address already in use" in text or "failed to listen on any addresses" in text:
         return f"{', '.join(network.listen)}: {PORT_TAKEN}"
     if clocks := CLOCKS.search(text):
-        return describe_offset(float(clocks[2]) - float(clocks[1]), "an initial peer's")
+        return describe_offset(float(clocks[2]) - float(clocks[1]), mark("an initial peer's"))
     if "can't access this node" in text:
         return "no connection from outside reaches this machine; use --client-mode, or open the port of --listen"
     if "bootstrap failed" in text or "failed to connect to bootstrap peers" in text or "bootstrap" in text:

@@ -12,6 +12,7 @@ from enum import Enum
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
+from swarm.language import _
 from swarm.logging.file import LimitRepeats, LogFile, is_harmless, redacted
 from swarm.rate_limit import RateLimit
 
@@ -129,7 +130,7 @@ def stop() -> None:
 def console_line(line: str) -> None:
     """Log what the console has shown."""
     if _State.level is not None:
-        level = logging.WARNING if line.startswith(("problem: ", "attention: ")) else logging.INFO
+        level = logging.WARNING if line.startswith(("problem: ", "attention: ", _("problem: "))) else logging.INFO
         _console_lines.log(level, "%s", line)
 
 

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from swarm.language import mark
 from swarm.run_file.section import Count, Probability, Section
 
 
@@ -47,7 +48,7 @@ class ModelSection(Section):
     @property
     def kind(self) -> str:
         """What sentences call the model."""
-        return {"albert": "an ALBERT", "modernbert": "a ModernBERT"}[self.architecture]
+        return {"albert": mark("an ALBERT"), "modernbert": mark("a ModernBERT")}[self.architecture]
 
     @property
     def learns_order(self) -> bool:

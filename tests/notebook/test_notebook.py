@@ -86,7 +86,9 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
     assert listed == set(names)
     assert {name.split("/")[0] for name in names} == {*PACKAGES, f"sahaj_swarm-{program.version}.dist-info"}
     assert all(
-        name.endswith((".py", ".jinja", "/join.sh", "/constraints.txt")) for name in names if "dist-info" not in name
+        name.endswith((".py", ".jinja", ".po", "/join.sh", "/constraints.txt"))
+        for name in names
+        if "dist-info" not in name
     ), "no files of the organizer"
     target = tmp_path / "installed"
     install = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, path)

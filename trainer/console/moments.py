@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from swarm import clock
 from swarm.access.notices import BestCheckpoint
+from swarm.language import _
 from swarm.milestones import Kind, Milestone, Standing, reached
 
 
@@ -47,14 +48,24 @@ class Milestones:
 def milestone_line(milestone: Milestone) -> str:
     """What is told of a milestone."""
     if milestone.kind is Kind.SAMPLES:
-        return f"That was your {milestone.number:,}th sample here. Thank you!"
-    if milestone.kind is Kind.HOURS:
-        return f"Your machines have given {milestone.number:,} hours to this run. Thank you!"
-    return f"Day {milestone.number:,} in a row here. Thank you!"
+        told = _("That was your {n}th sample here. Thank you!")
+    elif milestone.kind is Kind.HOURS:
+        told = _("Your machines have given {n} hours to this run. Thank you!")
+    else:
+        told = _("Day {n} in a row here. Thank you!")
+    return told.format(n=f"{milestone.number:,}")
 
 
 def best_line(best: BestCheckpoint) -> str:
     """What everybody is told of a checkpoint that is better than all before."""
-    table = "" if best.below is None else f", {best.below:.2f} below a table of word frequencies"
-    sentence = f" It fills in: {best.sentence}" if best.sentence else ""
-    return f"The best checkpoint so far: global step {best.step:,}, held-out loss {best.loss:.2f}{table}.{sentence}"
+    if best.below is None:
+        told = _("The best checkpoint so far: global step {step}, held-out loss {loss}.")
+    else:
+        told = _(
+            "The best checkpoint so far: global step {step}, held-out loss {loss}, {below} below a table of word "
+            "frequencies."
+        )
+    lines = [told.format(step=f"{best.step:,}", loss=f"{best.loss:.2f}", below=f"{best.below or 0.0:.2f}")]
+    if best.sentence:
+        lines.append(_("It fills in: {sentence}").format(sentence=best.sentence))
+    return " ".join(lines)

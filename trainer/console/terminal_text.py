@@ -7,8 +7,10 @@ wider count is used here.
 import unicodedata
 
 from rich.cells import cell_len
+from rich.text import Text
 
 JOINERS = "\u200c\u200d"  # invisible, but Bengali and other scripts are misspelled without them
+VIRAMA = 9  # canonical combining class of the signs that join two consonants
 
 
 def printable(text: str) -> str:
@@ -21,9 +23,26 @@ def fit(text: str, columns: int) -> str:
     text = printable(text)
     if width(text) <= columns:
         return text
-    while text and width(text) >= columns:
-        text = text[:-1]
-    return text + "…" if columns > 0 else ""
+    end = len(text)
+    while end and (width(text[:end]) >= columns or not _may_end(text, end)):
+        end -= 1
+    return text[:end] + "…" if columns > 0 else ""
+
+
+def fill(text: Text, columns: int) -> Text:
+    """The text, cut or filled up to so many columns."""
+    fitted = fit(text.plain, columns)
+    filled = Text(fitted + " " * (columns - width(fitted)), style=text.style)
+    for part in text.spans:
+        filled.stylize(part.style, part.start, part.end)
+    return filled
+
+
+def _may_end(text: str, end: int) -> bool:
+    """Whether a cut there leaves whole what is read as one: no vowel sign from its letter, no half of a conjunct."""
+    before, after = text[end - 1], text[end]
+    is_joined = unicodedata.category(after)[0] == "M" or after in JOINERS
+    return not is_joined and before not in JOINERS and unicodedata.combining(before) != VIRAMA
 
 
 def wrap(text: str, columns: int, *, lines: int) -> list[str]:

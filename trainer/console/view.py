@@ -15,11 +15,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
+from swarm.language import _, several
 from swarm.logging.logs import console_line
-from trainer.console.terminal_text import fit, printable, wrap
+from trainer.console.terminal_text import fill, fit, printable, wrap
+from trainer.console.terminal_text import width as width_of
 
 if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
     from averaging.shell.shell import Progress
@@ -189,17 +190,17 @@ def picture(view: View, trend: Sequence[float], messages: Iterable[str], width: 
     """
     room = min(width, WIDEST) - 2 * len(INDENT)
     narrow = room < NARROW
-    who = f"{view.name}, client mode" if view.client_mode else view.name
+    who = _("{name}, client mode").format(name=view.name) if view.client_mode else view.name
     bar = ProgressBar(view.target_batch_size, view.step_samples, style="grey23", complete_style="cyan")
-    parts: list[Table | Text | ProgressBar] = [
+    parts: list[Text | ProgressBar] = [
         Text(),
         Text.assemble(INDENT, (view.run, "bold cyan"), "  ", (fit(who, room - len(view.run) - 2), "dim")),
         Text(),
-        _heading(view, narrow=narrow),
+        *_heading(view, room, narrow=narrow),
         bar,
         Text(INDENT + fit(view.status, room), style="italic dim"),
         Text(),
-        _figures(view, trend, narrow=narrow),
+        *_figures(view, trend, room, narrow=narrow),
         Text(),
     ]
     for message in messages:
@@ -211,15 +212,15 @@ def picture(view: View, trend: Sequence[float], messages: Iterable[str], width: 
 def plain_line(view: View) -> str:
     """The view as one line of plain text."""
     parts = [
-        f"global step {view.step:,} of {view.total_steps:,}",
-        f"{_share(view.step_samples, view.target_batch_size)} of the next",
-        f"loss {_loss(view)}",
+        _("global step {step} of {total}").format(step=f"{view.step:,}", total=f"{view.total_steps:,}"),
+        _("{share} of the next").format(share=_share(view.step_samples, view.target_batch_size)),
+        _("loss {loss}").format(loss=_loss(view)),
         _peers(view),
-        f"you {_samples(view.own_samples, view.samples_per_second)}",
-        f"swarm {_samples(view.swarm_samples, view.swarm_samples_per_second)}",
-        f"averaging {_averaging(view)}",
-        f"data wait {view.data_wait_fraction:.1%}",
-        "" if view.experts is None else f"experts {_experts(*view.experts)}",
+        _("you {samples}").format(samples=_samples(view.own_samples, view.samples_per_second)),
+        _("swarm {samples}").format(samples=_samples(view.swarm_samples, view.swarm_samples_per_second)),
+        _("averaging {rounds}").format(rounds=_averaging(view)),
+        _("data wait {share}").format(share=f"{view.data_wait_fraction:.1%}"),
+        "" if view.experts is None else _("experts {answer}").format(answer=_experts(*view.experts)),
         view.status,
     ]
     return printable(" | ".join(part for part in parts if part))
@@ -235,64 +236,66 @@ def sparkline(values: Sequence[float]) -> str:
     )
 
 
-def _heading(view: View, *, narrow: bool) -> Table:
-    step = Text.assemble("Global step ", (f"{view.step:,}", "bold"), (f" of {view.total_steps:,}", "dim"))
-    samples = Text(f"{view.step_samples:,} / {view.target_batch_size:,} samples", style="dim")
-    rows = [(step,), (samples,)] if narrow else [(step, samples)]
-    line = Table.grid(expand=True)
-    line.add_column(no_wrap=True)
-    line.add_column(no_wrap=True, justify="right")
-    for row in rows:
-        line.add_row(*row)
-    return line
+def _heading(view: View, room: int, *, narrow: bool) -> list[Text]:
+    count, numbers = f"{view.step:,}", {"gathered": f"{view.step_samples:,}", "needed": f"{view.target_batch_size:,}"}
+    step = Text(_("Global step {step} of {total}").format(step=count, total=f"{view.total_steps:,}"), style="dim")
+    at = step.plain.index(count)
+    step.stylize("not dim bold", at, at + len(count))
+    samples = Text(_("{gathered} / {needed} samples").format(**numbers), style="dim")
+    if narrow:
+        return [Text(INDENT).append_text(fill(line, room)) for line in (step, samples)]
+    return [Text(INDENT).append_text(fill(step, room - width_of(samples.plain))).append_text(samples)]
 
 
-def _figures(view: View, trend: Sequence[float], *, narrow: bool) -> Table:
-    """The figures, two a line, or one where the terminal is narrow."""
-    loss = Text.assemble((_loss(view), "bold"), " ", (sparkline(trend), "cyan"))
+def _figures(view: View, trend: Sequence[float], room: int, *, narrow: bool) -> list[Text]:
+    """The figures, two a line, or one where the terminal is narrow; no table of Rich, see `picture`."""
     failing = "yellow" if view.averaging_failures else ""
     waiting = "yellow" if view.data_wait_fraction > SLOW_DATA else ""
-    figures: list[tuple[str, Text]] = [
-        ("Loss", loss),
-        ("Peers", Text(_peers(view))),
-        ("You", Text(_samples(view.own_samples, view.samples_per_second))),
-        ("Swarm", Text(_samples(view.swarm_samples, view.swarm_samples_per_second))),
-        ("Averaging", Text(_averaging(view), style=failing)),
-        ("Data wait", Text(f"{view.data_wait_fraction:.1%}", style=waiting)),
+    figures = [
+        (_("Loss"), Text.assemble((_loss(view), "bold"), " ", (sparkline(trend), "cyan"))),
+        (_("Peers"), Text(_peers(view))),
+        (_("You"), Text(_samples(view.own_samples, view.samples_per_second))),
+        (_("Swarm"), Text(_samples(view.swarm_samples, view.swarm_samples_per_second))),
+        (_("Averaging"), Text(_averaging(view), style=failing)),
+        (_("Data wait"), Text(f"{view.data_wait_fraction:.1%}", style=waiting)),
     ]
     if view.experts is not None:
-        figures.append(("Experts", Text(_experts(*view.experts), style="" if view.experts[0] else "yellow")))
+        figures.append((_("Experts"), Text(_experts(*view.experts), style="" if view.experts[0] else "yellow")))
     columns = 1 if narrow else 2
-    table = Table.grid(expand=True, padding=(0, 1))
-    for _ in range(columns):
-        table.add_column(style="dim", no_wrap=True, width=9)
-        table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    label_width = max(width_of(label) for label, _value in figures) + 1
+    lines = []
     for start in range(0, len(figures), columns):
-        table.add_row(*(cell for figure in figures[start : start + columns] for cell in figure))
-    return table
+        line = Text(INDENT)
+        for label, value in figures[start : start + columns]:
+            line.append_text(fill(Text(label, style="dim"), label_width))
+            line.append_text(fill(value, room // columns - label_width - 1)).append(" ")
+        lines.append(line)
+    return lines
 
 
 def _loss(view: View) -> str:
-    return "not known yet" if view.loss is None else f"{view.loss:.3f}"
+    return _("not known yet") if view.loss is None else f"{view.loss:.3f}"
 
 
 def _peers(view: View) -> str:
-    return "only you so far" if view.peers <= 1 else f"{view.peers:,} peers"
+    return _("only you so far") if view.peers <= 1 else _("{n} peers").format(n=f"{view.peers:,}")
 
 
 def _samples(samples: int, per_second: float) -> str:
-    count = f"{samples:,}" if samples < 10_000_000 else f"{samples / 1e6:,.1f} M"
+    count = f"{samples:,}" if samples < 10_000_000 else _("{n} M").format(n=f"{samples / 1e6:,.1f}")
     speed = f"{per_second:.1f}" if per_second < 10 else f"{per_second:,.0f}"
-    return f"{count} samples, {speed}/s"
+    return _("{count} samples, {speed}/s").format(count=count, speed=speed)
 
 
 def _averaging(view: View) -> str:
-    rounds = f"{view.averaging_rounds:,} round{'' if view.averaging_rounds == 1 else 's'}"
-    return rounds if not view.averaging_failures else f"{rounds}, {view.averaging_failures:,} failed"
+    rounds = several("{n} round", "{n} rounds", view.averaging_rounds).format(n=f"{view.averaging_rounds:,}")
+    if not view.averaging_failures:
+        return rounds
+    return _("{rounds}, {n} failed").format(rounds=rounds, n=f"{view.averaging_failures:,}")
 
 
 def _experts(answering: int, size: int) -> str:
-    return f"{answering:,} of {size:,} answer"
+    return _("{n} of {all} answer").format(n=f"{answering:,}", all=f"{size:,}")
 
 
 def _share(part: int, whole: int) -> str:
@@ -302,13 +305,13 @@ def _share(part: int, whole: int) -> str:
 def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool) -> str:
     """What a peer does, in a few words."""
     if pause is not None:
-        return f"pauses: {pause.reason}"
+        return _("pauses: {reason}").format(reason=pause.reason)
     if not has_state:
-        return "loading the state of the run" if progress.peers > 1 else "waiting for the others"
+        return _("loading the state of the run") if progress.peers > 1 else _("waiting for the others")
     if progress.is_behind:
-        return "catching up with the others"
+        return _("catching up with the others")
     if progress.in_round:
-        return "averaging"
+        return _("averaging")
     if progress.rests:
-        return "averaging for the others" if progress.share else "following the others"
-    return "training" if progress.peers > 1 else "training alone until others join"
+        return _("averaging for the others") if progress.share else _("following the others")
+    return _("training") if progress.peers > 1 else _("training alone until others join")

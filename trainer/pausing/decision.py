@@ -4,6 +4,7 @@ import datetime
 from dataclasses import dataclass
 from enum import Enum
 
+from swarm.language import _
 from trainer.pausing.wishes import When, Wishes
 
 GIGABYTE = 1e9
@@ -57,14 +58,14 @@ class Pause:
         """For the volunteer, after "pauses: "."""
         until = f"{self.until:%H:%M}" if self.until is not None else ""
         return {
-            Cause.ORDER: "while the file of --pause-file is there",
-            Cause.PERSON: "somebody uses this machine",
-            Cause.BATTERY: "it runs on its battery (--on-battery trains all the same)",
-            Cause.METERED: "the connection costs by the byte (--on-metered trains all the same)",
-            Cause.TRAFFIC: f"the traffic of today is used up, until {until}",
-            Cause.HOURS: f"until {until}",
-            Cause.LIMIT: "the GPU is above --max-temperature or --max-power even at rest, or its driver is silent",
-        }[self.cause]
+            Cause.ORDER: _("while the file of --pause-file is there"),
+            Cause.PERSON: _("somebody uses this machine"),
+            Cause.BATTERY: _("it runs on its battery (--on-battery trains all the same)"),
+            Cause.METERED: _("the connection costs by the byte (--on-metered trains all the same)"),
+            Cause.TRAFFIC: _("the traffic of today is used up, until {time}"),
+            Cause.HOURS: _("until {time}"),
+            Cause.LIMIT: _("the GPU is above --max-temperature or --max-power even at rest, or its driver is silent"),
+        }[self.cause].format(time=until)
 
 
 def reason_to_pause(now: datetime.datetime, facts: Facts, wishes: Wishes) -> Pause | None:

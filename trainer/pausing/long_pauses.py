@@ -10,19 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from swarm.language import _, current, speak
 from swarm.secret_variables import hidden_secrets
 from trainer.pausing.daily_traffic import FILE_NAME, DailyTraffic
 from trainer.pausing.machine import Machine
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 
-BEGAN_AGAIN = "SAHAJ_BEGAN_AGAIN"  # in the environment of a process that has begun again
+BEGAN_AGAIN = "SAHAJ_BEGAN_AGAIN"  # in the environment of a process that has begun again: the language of the run
 LOOK_EVERY = 2.0  # seconds, while nothing is computed that somebody could wait for
 
 
 def came_from_pause() -> bool:
     """Whether this process has begun again for a pause that was too long to stay; asked once."""
-    return os.environ.pop(BEGAN_AGAIN, None) is not None
+    language = os.environ.pop(BEGAN_AGAIN, None)
+    if language is not None:
+        speak(language)
+    return language is not None
 
 
 def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None, *, is_first: bool) -> PauseWatch:
@@ -48,14 +52,14 @@ def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callab
     while (pause := watch.look()) is not None:
         if pause != said:
             said = pause
-            say(f"Waits before it joins: {pause.reason}.")
+            say(_("Waits before it joins: {reason}.").format(reason=pause.reason))
         sleep(LOOK_EVERY)
 
 
 def begin_again(token: str | None) -> NoReturn:
     """Become the same command anew. A token is handed over as a person would, and hidden again at once."""
     sys.stdout.flush()
-    os.environ.update({**hidden_secrets(), BEGAN_AGAIN: "1"})
+    os.environ.update({**hidden_secrets(), BEGAN_AGAIN: current()})
     if token:
         os.environ["HF_TOKEN"] = token
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

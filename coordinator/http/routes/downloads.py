@@ -62,13 +62,14 @@ def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> AP
         if url is None:
             return problem_response(Problem.NOT_FOUND, "this address is no link to join by; use the organizer's")
         headers = cache_headers(link_cache_seconds(context.run))
-        content = script.script_for(url, ours, run=context.run.name)
+        content = script.script_for(url, ours, run=context.run.name, language=context.run.language)
         return Response(content, headers=headers, media_type="text/x-shellscript; charset=utf-8")
 
     @router.get(f"/{FILE_NAME}", response_class=Response)
     def notebook(request: Request) -> Response:
         """A notebook for Colab, Kaggle or Jupyter that joins this run."""
-        content = notebook_for(link(context.run, str(request.base_url)) or "", ours, run=context.run.name)
+        url, run = link(context.run, str(request.base_url)) or "", context.run
+        content = notebook_for(url, ours, run=run.name, language=run.language)
         headers = cache_headers(link_cache_seconds(context.run)) | {
             "Content-Disposition": f'attachment; filename="{FILE_NAME}"'
         }

@@ -36,6 +36,7 @@ class Machine:
     offered: Path  # the folder that the coordinator serves
     program: Program
     environment: dict[str, str] = field(default_factory=dict)
+    language: str = "en"  # of the run
 
     @property
     def installation(self) -> Path:
@@ -58,7 +59,7 @@ class Machine:
 
     def start(self, *options: str, program: Program | None = None) -> "subprocess.CompletedProcess[str]":
         """Pipe the script into `sh`, without a terminal."""
-        script = script_for(self.url, program or self.program, run=RUN)
+        script = script_for(self.url, program or self.program, run=RUN, language=self.language)
         process = subprocess.Popen(
             [self.bin / "sh", "-s", "--", *options],
             env={
