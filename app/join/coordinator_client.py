@@ -17,6 +17,7 @@ from app.join.address import coordinator_url, is_loopback
 from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
 from app.join.proxy import proxy_for
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
+from swarm.access.pause_messages import PAUSE_ORDER, OrderAnswer, OrderQuestion
 from swarm.clock import describe_offset
 
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
@@ -145,6 +146,11 @@ class CoordinatorClient:
     def notices(self) -> bytes:
         """The organizer's notices, signed."""
         return self._parse(SignedNotices, self.ask("GET", "/api/notices")).signed
+
+    def pause_order(self, question: OrderQuestion) -> bool:
+        """Whether the person of this machine wants it to pause."""
+        content = self.ask("POST", PAUSE_ORDER, body=question.model_dump(mode="json", by_alias=True))
+        return self._parse(OrderAnswer, content).paused
 
     def tokenizer_file(self, name: str, size: int) -> bytes:
         """Download a file of at most so many bytes."""

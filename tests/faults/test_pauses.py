@@ -4,10 +4,14 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 import trainer.training_loop
+from coordinator.access.person_key import issue_key
 from coordinator.ledger.answers import SessionSummary
+from coordinator.state_folder import AUTHORITY
+from swarm.access.passes import load_authority
 from tests.support.small_swarm import COUNTING, SmallSwarm, living_processes, newest_step_said, run_closely, text_of
 from tests.support.waiting import PATIENCE
 from tests.trainer.pausing.desktop import needs_bus, running_desktop
@@ -67,6 +71,38 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
     assert samples() > 0
     swarm.wait(lambda: seen() == samples(), "all that asha has computed")
     assert "Traceback" not in text_of(asha) + text_of(bela)
+
+
+def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coordinator(
+    small_swarm: Callable[..., SmallSwarm],
+) -> None:
+    swarm = small_swarm(target_batch_size=2048)
+    asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
+    swarm.wait(lambda: asha.said(COUNTING) and bela.said(COUNTING), "first samples")
+    swarm.wait(lambda: len(_sessions(swarm)) == 1, "session of asha")
+    (peer_id,) = [one.peer_id for one in _sessions(swarm)]
+    authority = load_authority(swarm.state / AUTHORITY)
+    key, _ = issue_key(authority, swarm.run.name, "~asha", peer_id)
+
+    def order(what: str) -> None:
+        url = f"{swarm.url}/api/me/machines/{what}"
+        answer = httpx.post(url, json={}, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE, trust_env=False)
+        (own,) = answer.json()["machines"]
+        assert own["peer_id"] == peer_id and own["ordered"] is (what == "pause")
+
+    order("pause")
+    swarm.wait(lambda: "Pauses: you have paused this machine on your page" in text_of(asha), "pause of asha")
+    swarm.wait(lambda: [one.pause for one in _sessions(swarm)] == ["paused"], "pause in the ledger")
+    stands = newest_step_said(bela)
+    swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")
+    first = next(one for one in swarm.peers if one.name == "coordinator")
+    first.process.send_signal(signal.SIGTERM)
+    first.process.wait(PATIENCE)
+    swarm.coordinator()
+    assert "Goes on." not in text_of(asha)
+    order("resume")
+    swarm.wait(lambda: "Goes on." in text_of(asha), "end of the pause")
+    assert "Pauses:" not in text_of(bela)
 
 
 @needs_bus
