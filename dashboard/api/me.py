@@ -1,0 +1,27 @@
+"""What a person's key is for: to see their machines, and to have them pause and go on."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dashboard.api.answers import MyMachines
+from dashboard.api.keyed import Keyed
+
+
+@dataclass(frozen=True)
+class Me(Keyed):
+    """A person's part of the API."""
+
+    PREFIX: ClassVar[str] = "me"
+    WRONG_KEY: ClassVar[str] = "this is no personal key of this run, or it has expired; get one with sahaj me LINK"
+
+    def machines(self) -> MyMachines:
+        """All that the key is for."""
+        return self._read(MyMachines, self._ask("GET", "machines"))
+
+    def pause(self, peer_id: str | None) -> MyMachines:
+        """Have a machine pause; None: all of them."""
+        return self._read(MyMachines, self._ask("POST", "machines/pause", {"peer_id": peer_id}))
+
+    def resume(self, peer_id: str | None) -> MyMachines:
+        """Have it go on."""
+        return self._read(MyMachines, self._ask("POST", "machines/resume", {"peer_id": peer_id}))
