@@ -64,15 +64,19 @@ def _machines() -> None:
     with st.container(key="my-machines"):
         if len(found.machines) > 1:
             _for_all(me, found.machines)
+        away = [one for one in found.machines if one.doing == "away" and not one.ordered]
         for one in found.machines:
-            _machine(me, one, time.time())
+            if one not in away:
+                _machine(me, one, time.time())
+        if away:
+            with st.expander(_("Away: {n}").format(n=len(away)), expanded=len(away) == len(found.machines)):
+                for one in away:
+                    _machine(me, one, time.time())
     st.caption(_("A machine follows within 15 seconds, wherever it is. No credit is lost by a pause."))
     st.caption(
         _("This page forgets the key when it is closed. Keep the link of `sahaj me`, and show it to nobody.")
         if _is_safe()
-        else _(
-            "**This page is not encrypted.** Somebody who reads the key on its way can pause your machines, and no more."
-        )
+        else _("**This page is not encrypted.** Others who read the key on its way can do all that you can do here.")
     )
     st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
 
