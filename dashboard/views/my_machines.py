@@ -94,7 +94,7 @@ def _machine(me: Me, machine: MyMachine, now: float) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**{texts.plain(machine.device, 60)}**", width="content")
-            st.badge(label, color=colour, icon=icon)
+            st.badge(label, color=colour, icon=icon)  # type: ignore[arg-type]
         st.caption(" · ".join(figures(machine, now)))
         if machine.ordered:
             _button(_("Resume"), me, machine.peer_id, pause=False)
