@@ -257,26 +257,6 @@ class Machines(Answer):
     countries: list[Country] = []
 
 
-class MyMachine(Answer):
-    """A machine of the person whose key was shown: what it does is training, pausing or away."""
-
-    peer_id: str
-    device: str = ""
-    doing: str = "away"
-    pause: str = ""
-    ordered: bool = False
-    last_seen: float = 0.0
-    samples: int = 0
-    samples_per_second: float = 0.0
-
-
-class MyMachines(Answer):
-    """All of a person that their key is for, the newest first."""
-
-    user: str
-    machines: list[MyMachine] = []
-
-
 class Expert(Answer):
     """One expert of the grid: serving, standby (a copy alone), or none."""
 

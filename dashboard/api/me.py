@@ -3,8 +3,28 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dashboard.api.answers import MyMachines
+from dashboard.api.answers import Answer
 from dashboard.api.keyed import Keyed
+
+
+class MyMachine(Answer):
+    """A machine of the person whose key was shown: what it does is training, pausing or away."""
+
+    peer_id: str
+    device: str = ""
+    doing: str = "away"
+    pause: str = ""
+    ordered: bool = False
+    last_seen: float = 0.0
+    samples: int = 0
+    samples_per_second: float = 0.0
+
+
+class MyMachines(Answer):
+    """All of a person that their key is for, the newest first."""
+
+    user: str
+    machines: list[MyMachine]
 
 
 @dataclass(frozen=True)

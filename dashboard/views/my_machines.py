@@ -8,10 +8,9 @@ import time
 import streamlit as st
 
 from dashboard import context, frame, texts
-from dashboard.api.answers import MyMachine
 from dashboard.api.client import is_private
 from dashboard.api.keyed import OrderRefused, WrongKey
-from dashboard.api.me import Me
+from dashboard.api.me import Me, MyMachine
 from dashboard.language import _
 from dashboard.views.person import public_url
 

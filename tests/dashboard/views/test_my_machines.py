@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.api.answers import MyMachine
+from dashboard.api.me import MyMachine
 from dashboard.views.my_machines import figures, status
 
 NOW = 1_800_000_000.0
