@@ -237,11 +237,12 @@ def status_of(replica: Replica, watch: DHTWatch, releaser: Releaser | None) -> R
 
 
 def open_news(context: RunContext, webhooks: Webhooks, step: int, access: AccessControl) -> News:
-    """What tells the webhooks; it knows of the checkpoints that are there already."""
+    """What tells the webhooks and those who train; it knows of the checkpoints that are there already."""
     losses = [one.state.eval_loss for one in list_checkpoints(context.checkpoints)]
     return News(
         context.run,
         webhooks.tell,
+        access.notices.show_best,
         step=step,
         losses=[loss for loss in losses if loss is not None],
         stopped=lambda: access.notices.decisions.stopped,

@@ -147,8 +147,7 @@ class CoordinatorLoop:
             self._experts.collect_for(path)
         self._offer()
         context.say(f"global step {snapshot.step}: saved {path}")
-        self._news.note_checkpoint(state)
-        self._evaluator.fill_masks(snapshot.step)
+        self._news.note_checkpoint(state, self._evaluator.fill_masks(snapshot.step))
 
     def _offer(self) -> None:
         """Offer for release what is whole, and remove what is not needed any longer."""

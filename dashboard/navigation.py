@@ -13,6 +13,7 @@ PAGES = {  # what each is called, and its icon; in their order, by the name of i
     "people": (mark("People"), "groups"),
     "machines": (mark("Machines"), "memory"),
     "my_machines": (mark("My machines"), "devices"),
+    "replay": (mark("Replay"), "replay"),
     "organizer": (mark("Organizer"), "key"),
     "person": (mark("Person"), "person"),
 }

@@ -151,6 +151,19 @@ def day(time: float, zone: datetime.tzinfo) -> str:
     return _date(datetime.datetime.fromtimestamp(time, zone), " y")
 
 
+def calendar_day(iso: str) -> str:
+    """14 December 2026, for 2026-12-14."""
+    try:
+        return _date(datetime.datetime.fromisoformat(iso), " y")
+    except ValueError:
+        return DASH
+
+
+def file_name(*parts: str) -> str:
+    """A name for a file that any system takes, from texts of any kind."""
+    return re.sub(r"[^\w.-]+", "-", "-".join(parts)).strip("-.")[:80] or "card"
+
+
 def _date(there: datetime.datetime, year: str) -> str:
     return format_date(there, f"d MMMM{year}", locale=current())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from swarm.leaving import GRACE
 from swarm.startup_timer import StartupTimer
+from trainer.console.moments import Milestones
 from trainer.pausing.watch import PauseWatch
 
 if TYPE_CHECKING:
@@ -59,4 +60,5 @@ class TrainerOptions:
     default_grace: float = GRACE  # seconds, where none was chosen
     when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes run and threads may start
     pauses: PauseWatch = field(default_factory=PauseWatch)
+    milestones: Milestones = field(default_factory=Milestones)  # that its person is told of
     timer: StartupTimer = field(default_factory=StartupTimer)

@@ -17,6 +17,7 @@ from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.console.moments import Milestones
 from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
@@ -104,7 +105,8 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             loop = TrainingLoop(
                 run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, pauses, experts
             )
-            pausing = _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started, pauses)
+            organizer, milestones = OrganizerNotices(gate, identity), options.milestones
+            pausing = _run_loop(loop, organizer, milestones, asked, view, process_started, pauses)
             watch.stop()
             if not asked.status:
                 loop.leave(pausing=pausing)
@@ -132,6 +134,7 @@ def _driver(device: torch.device, wishes: Wishes) -> Read | None:
 def _run_loop(
     loop: TrainingLoop,
     organizer: OrganizerNotices,
+    milestones: Milestones,
     asked: Asked,
     view: ConsoleView,
     process_started: float,
@@ -150,12 +153,13 @@ def _run_loop(
             pausing = True
             break
         outcome = loop.step(compute=not asked.is_set())
-        for message in (*organizer.new_announcements(), *outcome.messages):
+        shown = loop.view()
+        for message in (*organizer.new_lines(), *outcome.messages, *milestones.new_lines(shown.own_samples)):
             view.message(message)
         if outcome.counted and not has_counted:
             has_counted = True
             view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
-        view.update(loop.view())
+        view.update(shown)
     view.update(loop.view())
     if reason := organizer.reason_to_leave():
         view.message(reason)

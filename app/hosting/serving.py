@@ -107,7 +107,7 @@ def _follow(
 ) -> None:
     """Show what the host does until it has to leave, and tell that it is there."""
     while not asked.wait(LOOK_EVERY) and not organizer.reason_to_leave():
-        for message in organizer.new_announcements():
+        for message in organizer.new_lines():
             console.message(message)
         console.show(loop.call(hosting.report()))
         session.publish()

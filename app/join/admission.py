@@ -20,6 +20,7 @@ from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
+from swarm.milestones import Standing
 from swarm.program import program_version
 from swarm.run_file import RunFile
 from swarm.startup_timer import StartupTimer
@@ -116,11 +117,14 @@ class Admitted:
             )
         return self._remember(current)
 
-    def renewal(self, say: Say, work: str = "training") -> "Renewal":
+    def renewal(
+        self, say: Say, work: str = "training", *, learn: Callable[[Standing | None], None] = lambda _: None
+    ) -> "Renewal":
         """Keeps the pass fresh; where this peer may not go on, that is said, and it leaves as on Ctrl-C.
 
         Args:
             work: what this peer does.
+            learn: called with what the coordinator says that the person has given so far.
         """
         from app.join.pass_renewal import Renewal
 
@@ -128,8 +132,12 @@ class Admitted:
             say(message)
             ask_to_leave()  # in order: the others are told
 
-        peer_id, newer = self.identity.peer_id, self._remember_newer
-        return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=newer, work=work)
+        def renewed(answer: Renewed) -> None:
+            learn(answer.standing)
+            self._remember_newer(answer)
+
+        peer_id = self.identity.peer_id
+        return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=renewed, work=work)
 
     def _remember_newer(self, answer: Renewed) -> None:
         with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop

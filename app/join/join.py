@@ -16,6 +16,7 @@ from app.join.page_orders import PageOrders
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm.startup_timer import StartupTimer
+from trainer.console.moments import Milestones
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -141,7 +142,9 @@ def _train(
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
-    chosen, renewal = options.chosen, admitted.renewal(view.message)
+    chosen, milestones = options.chosen, Milestones()
+    milestones.learn(admitted.answer.standing)
+    renewal = admitted.renewal(view.message, learn=milestones.learn)
     page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), admitted.contact.pause_order)
     trainer = TrainerOptions(
         identity=admitted.identity,
@@ -150,6 +153,7 @@ def _train(
         chosen=chosen,
         when_joined=(renewal.start, page.start),
         pauses=watch,
+        milestones=milestones,
         timer=timer,
     )
     if options.spot:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 from coordinator.state_folder import AUTHORITY, NOTICES
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.access.notices import Notices, sign_notices
+from swarm.access.notices import BestCheckpoint, Notices, sign_notices
 from swarm.access.passes import COORDINATOR, Authority, load_authority
 from swarm.dht.notices_in_dht import publish_notices
 from swarm.errors import StorageError, SwarmError
@@ -64,6 +64,7 @@ class NoticeStore:
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id
+        self._best: BestCheckpoint | None = None  # since the coordinator's start
         self.pass_time = self._decided.pass_time  # unix seconds: the time by which passes expire
 
     @property
@@ -113,6 +114,10 @@ class NoticeStore:
         """End the run: trainers leave."""
         self._decide(stopped=True)
 
+    def show_best(self, best: BestCheckpoint) -> None:
+        """Let the next notices tell everybody of a checkpoint; no decision, and not on the disk."""
+        self._best = best
+
     def _decide(self, **changes: object) -> None:
         """Write a decision to the disk, then let it take effect.
 
@@ -141,6 +146,7 @@ class NoticeStore:
             url=self.url,
             coordinator=self.coordinator,
             pass_time=self.pass_time,
+            best=self._best,
         )
         return sign_notices(notices, self._authority, self._run_name)
 

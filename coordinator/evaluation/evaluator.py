@@ -14,7 +14,7 @@ from coordinator.checkpoints.store import restore_model
 from coordinator.context import RunContext
 from coordinator.evaluation.probes import Probe, fill
 from coordinator.evaluation.unigram import UnigramBaseline
-from coordinator.ledger.answers import below_unigram, compared
+from coordinator.ledger.answers import FilledSentence, below_unigram, compared
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
 from experts.calls import NoExperts
@@ -200,10 +200,12 @@ class Evaluator:
         if self._experts is not None:
             self._experts.close()
 
-    def fill_masks(self, step: int) -> None:
+    def fill_masks(self, step: int) -> list[FilledSentence]:
         """Record what the loaded model, which is that of this global step, predicts for the probes."""
-        if self._probes:
-            self._context.ledger.history.record_fills(step, fill(self.model, self.tokenizer, self._probes))
+        filled = fill(self.model, self.tokenizer, self._probes)
+        if filled:
+            self._context.ledger.history.record_fills(step, filled)
+        return filled
 
     def record_unigram_loss(self) -> None:
         """Add the unigram loss to the evaluations since the start, as soon as it is known."""

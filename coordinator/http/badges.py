@@ -32,7 +32,7 @@ def badge(run_name: str, user: str, samples: int, rank: int, tokens_served: int 
     gave = (
         f"{readable(tokens_served)} tokens served" if tokens_served and not samples else f"{readable(samples)} samples"
     )
-    words = f"{user.translate(_DIRECTION_MARKS)}: {gave}, rank {rank:,}"
+    words = f"{without_direction(user)}: {gave}, rank {rank:,}"
     left_text, right_text = _width(run_name), _width(words)
     left = left_text + 2 * PADDING
     content = _BADGE.format(
@@ -43,9 +43,9 @@ def badge(run_name: str, user: str, samples: int, rank: int, tokens_served: int 
         left_text=left_text,
         right_start=left + PADDING,
         right_text=right_text,
-        label=_escaped(f"{run_name} | {words}"),
-        run=_escaped(run_name),
-        words=_escaped(words),
+        label=escaped(f"{run_name} | {words}"),
+        run=escaped(run_name),
+        words=escaped(words),
     )
     return content.encode()
 
@@ -74,9 +74,15 @@ def _width(text: str) -> int:
     return round(sum(WIDE_LETTER if unicodedata.east_asian_width(one) in "WF" else LETTER for one in letters))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """The text for elements and attributes of XML."""
     return escape(text, {'"': "&quot;"})
+
+
+def without_direction(name: str) -> str:
+    """A name without the marks that change the direction of what follows it, and without control characters."""
+    shown = name.translate(_DIRECTION_MARKS)
+    return "".join(letter if unicodedata.category(letter) not in ("Cc", "Cs") else " " for letter in shown)
 
 
 def plain(text: str) -> str:

@@ -17,6 +17,7 @@ from coordinator.ledger.answers import (
     Leader,
     ModeCount,
     Progress,
+    ReachedMilestone,
     SessionFigures,
     Span,
     StepBucket,
@@ -195,6 +196,9 @@ class PersonAnswer(Contributor, Profile):
 
     rank: int = Field(description="on the leaderboard of the whole run, the first being 1")
     present: bool
+    streak: int = Field(description="days in a row (UTC) on which they gave something, until today or yesterday")
+    longest_streak: int
+    milestones: list[ReachedMilestone] = Field(description="in the order in which they were reached")
     days: list[UserDay] = Field(description="in order; those on which nothing was counted are left out")
     sessions: list[SessionAnswer] = Field(description="by their newest reports, the newest first")
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
+from swarm.milestones import Kind
+
 UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
 BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
 SERVED = "that experts here served to trainers of other users; a token counts once for each expert that it went to"
@@ -218,6 +220,14 @@ class UserDay(Answer):
     hours: float = Field(description=HOURS)
     share: float = Field(description="fraction of the samples of all users on that day")
     tokens_served: int = Field(0, description=SERVED)
+
+
+class ReachedMilestone(Answer):
+    """A round number that a user reached."""
+
+    kind: Kind = Field(description="what it is a number of: samples, hours, or days in a row")
+    number: int
+    day: datetime.date = Field(description="UTC")
 
 
 class DeviceCount(Answer):

@@ -18,6 +18,7 @@ from coordinator.ledger.ingest import PRESENT_SECONDS
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import DayRow, SessionRow
 from swarm import clock
+from swarm.milestones import Standing
 
 T = TypeVar("T", bound=Answer)
 
@@ -157,6 +158,16 @@ class PeopleQueries:
             .order_by(own.c.day)
         )
         return ask(self._engine, query, UserDay)
+
+    def standing(self, user: str) -> Standing:
+        """What a user has given so far; days with nothing but presence are none of a row."""
+        gave = ((DayRow.samples > 0) | (DayRow.tokens_served > 0)).label("gave")
+        query = select(DayRow.day, DayRow.samples, DayRow.seconds, gave).where(DayRow.user_name == user)
+        standing = Standing()
+        with reading(self._engine) as connection:
+            for row in connection.execute(query.order_by(DayRow.day)):
+                standing = standing.after(row.samples, row.seconds / 3600, row.day, gave=bool(row.gave))
+        return standing
 
     def devices(self, most: int, now: float | None = None) -> list[DeviceCount]:
         """At most so many kinds of devices, those that contributed most first."""

@@ -82,11 +82,12 @@ class Progress(Answer):
 
 
 class Step(Answer):
-    """Some successive global steps; the number and the time are of the last one."""
+    """Some successive global steps; the number and the time are of the last one, samples those of a step on average."""
 
     step: int
     time: float | None = None
     loss: float | None = None
+    samples: float = 0.0
 
 
 class Evaluation(Answer):
@@ -204,6 +205,14 @@ class Day(Answer):
     share: float = 0.0
 
 
+class Milestone(Answer):
+    """A round number of samples, hours or days in a row that a person reached on a day (UTC)."""
+
+    kind: str
+    number: int
+    day: str
+
+
 class Person(Answer):
     """All about one person."""
 
@@ -219,6 +228,9 @@ class Person(Answer):
     first_seen: float | None = None
     last_seen: float | None = None
     present: bool = False
+    streak: int = 0
+    longest_streak: int = 0
+    milestones: list[Milestone] = []
     days: list[Day] = []
     sessions: list[Session] = []
 

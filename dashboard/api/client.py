@@ -107,6 +107,10 @@ class Coordinator:
         """A person's badge, an SVG image; raises `NotThere`."""
         return self._ask("/api/badge.svg", bytes, 12, user=user)
 
+    def card(self, user: str, language: str) -> Found[bytes]:
+        """An image of what a person gave, for them to share, in a language; raises `NotThere`."""
+        return self._ask("/api/card.svg", bytes, 12, user=user, lang=language)
+
     def machines(self) -> Found[Machines]:
         """What it is computed on."""
         return self._ask("/api/machines", Machines, 6)

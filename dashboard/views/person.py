@@ -1,4 +1,4 @@
-"""The page of a person, at ?user=NAME: contributions by day, sessions, and a badge."""
+"""The page of a person, at ?user=NAME: contributions by day, sessions, milestones, a card to share, and a badge."""
 
 import datetime
 import time
@@ -8,12 +8,15 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import context, frame, texts
-from dashboard.api.answers import Day, Person, Run, Session
+from dashboard.api.answers import Day, Milestone, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
-from dashboard.language import _, mark
+from dashboard.components.mounting import component
+from dashboard.language import _, current, mark
 
 PAUSES = (mark("paused"), mark("battery"), mark("metered line"), mark("traffic"), mark("hours"))  # as peers say
+MOST_MILESTONES = 10  # shown, the newest
+CARD = component("card")
 AWAY_FOR = 86400.0  # seconds for which a machine that has left for a pause is shown as pausing
 
 
@@ -45,7 +48,13 @@ def _person() -> None:
     with sessions:
         st.subheader(_("Sessions"), anchor=False)
         _sessions(person)
-    _badge(person, context.coordinator().run().value)
+    run = context.coordinator().run().value
+    card, milestones = st.columns([3, 2], gap="large")
+    with card:
+        _card(person, run)
+    with milestones:
+        _milestones(person)
+    _badge(person, run)
 
 
 def _face(person: Person) -> None:
@@ -80,6 +89,46 @@ def _figures(person: Person) -> None:
     with st.container(key="person-figures"):
         for label, value in figures:
             st.metric(label, value, border=True, height="stretch")
+
+
+def _milestones(person: Person) -> None:
+    if not person.milestones and person.longest_streak < 2:
+        return
+    st.subheader(_("Milestones"), anchor=False)
+    if person.longest_streak >= 2:
+        most = _("Most days in a row: **{n}**").format(n=f"{person.longest_streak:,}")
+        now = _("**{n}** days in a row now").format(n=f"{person.streak:,}") if person.streak >= 2 else ""
+        st.markdown(":material/calendar_month: " + " · ".join(one for one in (now, most) if one))
+    for one in person.milestones[: -MOST_MILESTONES - 1 : -1]:
+        st.markdown(f":material/trophy: **{milestone(one)}** · {texts.calendar_day(one.day)}")
+
+
+def milestone(one: Milestone) -> str:
+    """What was reached."""
+    forms = {
+        "samples": _("{n} samples"),
+        "hours": _("{n} hours in all"),
+        "days": _("{n} days in a row"),
+    }
+    return forms.get(one.kind, "{n}").format(n=f"{one.number:,}")
+
+
+def _card(person: Person, run: Run) -> None:
+    try:
+        image = context.coordinator().card(person.user, current()).value.decode("utf-8", "replace")
+    except NotThere:
+        return
+    st.subheader(_("A card to share"), anchor=False)
+    CARD(
+        key="card",
+        data={
+            "svg": image,
+            "alt": _("What {name} gave to {run}").format(name=texts.line(person.user), run=texts.line(run.name)),
+            "file": texts.file_name(run.name, person.user),
+            "asPng": _("Save as PNG"),
+            "asSvg": _("Save as SVG"),
+        },
+    )
 
 
 def _days(person: Person) -> None:

@@ -4,6 +4,8 @@ from enum import Enum
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
+from swarm.milestones import Standing
+
 LONGEST_RENEWAL = 64 * 1024  # bytes of a request over libp2p
 
 
@@ -60,6 +62,9 @@ class Renewed(Message):
     expires: float = Field(description="unix time, seconds")
     notices: Base64Bytes
     initial_peers: list[str]
+    standing: Standing | None = Field(
+        None, description="what the person has given to the run so far, where it is known"
+    )
 
 
 class JoinAnswer(Renewed):

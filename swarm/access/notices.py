@@ -1,6 +1,7 @@
 """Notices: the organizer's decisions while the run goes on, signed by the run's authority."""
 
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hivemind.utils import MSGPackSerializer
@@ -9,6 +10,16 @@ from swarm.access.passes import Authority, PassRefused
 
 SEAL = "sahaj notices 1"
 LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT
+
+
+@dataclass(frozen=True)
+class BestCheckpoint:
+    """A checkpoint that was better than all before it."""
+
+    step: int
+    loss: float  # held-out, nats
+    below: float | None = None  # by how many nats that is below the loss of a table of word frequencies
+    sentence: str = ""  # with the word that the model fills in
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,7 @@ class Notices:
     stopped: bool = False  # the run is over: trainers leave
     url: str = ""  # of the coordinator's HTTP service now: it may have moved to another machine
     coordinator: str = ""  # its libp2p peer id: it renews passes
+    best: BestCheckpoint | None = None  # the newest one that everybody is told of
 
     def bans(self, user: str, peer_id: str) -> bool:
         """Whether this peer may not take part any more."""
@@ -60,7 +72,13 @@ def read_notices(signed: bytes, authority: bytes, run_name: str) -> Notices:
         seal, run, values = MSGPackSerializer.loads(content)
         if (seal, run) != (SEAL, run_name):
             raise ValueError("of another run")
-        known = {field.name: values[field.name] for field in fields(Notices) if field.name in values}
-        return Notices(**known | {"banned": frozenset(values["banned"])})  # a newer authority may add fields
+        best = values.get("best")
+        read = {"banned": frozenset(values["banned"]), "best": best and BestCheckpoint(**_known(BestCheckpoint, best))}
+        return Notices(**_known(Notices, values) | read)
     except Exception:  # any bytes may come from anybody
         raise PassRefused("notices that the run's authority did not sign") from None
+
+
+def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Those of the values that are fields of a class: a newer authority may add some."""
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}

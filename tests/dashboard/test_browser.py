@@ -26,6 +26,7 @@ PAGES = {  # title: what is there when it is ready
     "Learning": "Rounds that failed",
     "People": "Thank you",
     "Machines": "Where people are",
+    "Replay": "a mark is somebody new",
     "Organizer": "Admin key",
 }
 GROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(16, 23, 30)"}

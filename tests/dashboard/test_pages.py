@@ -118,7 +118,7 @@ def test_a_run_with_experts_shows_who_serves_them_and_what_they_add(
     assert "Served now" not in figures(show("people")), "there is no such section in other runs"
 
 
-@pytest.mark.parametrize("page", ["learning", "people", "machines", "person", "organizer"])
+@pytest.mark.parametrize("page", ["learning", "people", "machines", "replay", "person", "organizer"])
 def test_every_page_shows_a_run_to_which_nobody_has_come(
     show: Callable[..., AppTest], empty: Served, page: str
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from tests.support.small_swarm import CONTRIBUTED, SmallSwarm
+from tests.support.small_swarm import CONTRIBUTED, SmallSwarm, text_of
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
@@ -24,6 +24,7 @@ def test_a_finished_run_leaves_a_model_that_transformers_loads(
     trainer = swarm.trainer("asha", by_command=True)
     assert trainer.process.wait(PATIENCE) == 0
     (contributed,) = (int(samples.replace(",", "")) for samples in trainer.said(CONTRIBUTED))
+    assert "That was your 1,000th sample here." in text_of(trainer)
     folder = swarm.state / "checkpoints"
     swarm.wait((folder / f"checkpoint-{STEPS}").is_dir, "last checkpoint")
     newest = newest_checkpoint(folder)
@@ -53,3 +54,11 @@ def test_a_finished_run_leaves_a_model_that_transformers_loads(
     )
     assert told.returncode == 0, told.stderr
     assert "AutoModelForMaskedLM" in told.stdout and swarm.run.name in told.stdout
+
+
+def test_a_best_checkpoint_is_told_to_those_who_train(small_swarm: Callable[..., SmallSwarm]):
+    probes = ["The [MASK] statement is executed."]
+    swarm = small_swarm(total_steps=10_000, target_batch_size=256, coordinator={"probes": probes})
+    trainer = swarm.trainer("asha", by_command=True)
+    swarm.wait(lambda: "The best checkpoint so far: global step " in text_of(trainer), "word of the best checkpoint")
+    assert " below a table of word frequencies. It fills in: The [" in text_of(trainer)

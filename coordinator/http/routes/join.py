@@ -18,9 +18,11 @@ from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
 from coordinator.http.request_limits import JOIN, too_many
 from coordinator.http.responses import NO_STORE, bearer, problem_response
+from coordinator.ledger.storage.database import LedgerError
 from coordinator.public_run import without_secrets
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
 from swarm.identity import peer_id_of
+from swarm.milestones import Standing
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
@@ -123,8 +125,18 @@ def give_pass(context: ServiceContext, user: str, peer: PeerID) -> Renewed:
         "expires": given.expires,
         "notices": base64.b64encode(context.notices.current()),
         "initial_peers": context.addresses(),
+        "standing": _standing(context, user),
     }
     return Renewed.model_validate(content)
+
+
+def _standing(context: ServiceContext, user: str) -> Standing | None:
+    """What a person has given so far; a ledger that cannot be read keeps nobody out."""
+    try:
+        return context.ledger.people.standing(user)
+    except LedgerError as error:
+        logger.warning("what %s has given is not known: %s", user, error)
+        return None
 
 
 def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:

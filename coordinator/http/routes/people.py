@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import math
 from functools import lru_cache, partial
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from fastapi.responses import Response
 from coordinator.access.hub_identity import Avatars
 from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
+from coordinator.http.card import LABELS, Facts, card
 from coordinator.http.responses import (
     CACHE_SECONDS,
     LONG_CACHE_SECONDS,
@@ -25,12 +27,14 @@ from coordinator.http.responses import (
 from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.milestones import career
 from swarm.access.passes import is_verified
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000
 SESSIONS_OF_ONE = 200
 MOST_PERSONS_CACHED = 200
+CURVE_POINTS = 200  # of a card
 MOST_DEVICES = 100  # kinds of them
 NO_CODE = {"Content-Security-Policy": "default-src 'none'"}  # for an image that is opened as a page
 _CONTENT: dict[str, dict[int | str, dict[str, Any]]] = {
@@ -38,6 +42,7 @@ _CONTENT: dict[str, dict[int | str, dict[str, Any]]] = {
 }
 
 User = Annotated[str, Query(max_length=100, description="a name as the leaderboard shows it")]
+Language = Annotated[str, Query(max_length=40, description="a code such as bn; by default the run's language")]
 Ranking = dict[str, tuple[int, Leader]]  # by user, in the order of the ranks
 
 
@@ -53,6 +58,12 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
         return CachedJson(lambda: _person(context, avatars, *ranking()[user]))
+
+    curve = Cached(lambda: _curve(context.ledger), LONG_CACHE_SECONDS)
+
+    @lru_cache(MOST_PERSONS_CACHED)
+    def card_of(user: str, language: str) -> Cached[bytes]:
+        return Cached(lambda: _card(context, *ranking()[user], curve(), language), LONG_CACHE_SECONDS)
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer])
     def leaderboard(period: Period = Period.RUN) -> Response:
@@ -75,8 +86,14 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
         if user not in ranking():
             return _unknown()
         rank, leader = ranking()[user]
-        image = badge(context.run.name, user, leader.samples, rank, leader.tokens_served)
-        return Response(image, headers=cache_headers(LONG_CACHE_SECONDS) | NO_CODE, media_type="image/svg+xml")
+        return _image(badge(context.run.name, user, leader.samples, rank, leader.tokens_served))
+
+    @router.get("/api/card.svg", response_class=Response, responses=NOT_FOUND | _CONTENT["image/svg+xml"])
+    def card_image(user: User, lang: Language = "") -> Response:
+        """An image to share, of 1200 by 630 pixels: what a user gave, and the run's loss while they were there."""
+        if user not in ranking():
+            return _unknown()
+        return _image(card_of(user, card_language(lang, context.run.language))())
 
     @router.get("/api/thanks.md", response_class=Response, responses=_CONTENT["text/markdown"])
     def list_of_thanks() -> Response:
@@ -91,10 +108,21 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     return router
 
 
-def first_day(period: Period, today: datetime.date) -> datetime.date | None:
+def today() -> datetime.date:
+    """The day (UTC)."""
+    return datetime.datetime.now(datetime.timezone.utc).date()
+
+
+def first_day(period: Period, day: datetime.date) -> datetime.date | None:
     """The day (UTC) from which contributions count in the period; None: all do."""
     days = {Period.DAY: 1, Period.WEEK: 7}.get(period)
-    return None if days is None else today - datetime.timedelta(days=days - 1)
+    return None if days is None else day - datetime.timedelta(days=days - 1)
+
+
+def card_language(asked: str, of_run: str) -> str:
+    """The language of a card: the one that is asked for, or the run's, or English."""
+    bases = (code.replace("_", "-").partition("-")[0].casefold() for code in (asked, of_run))
+    return next((base for base in bases if base in LABELS), "en")
 
 
 def _ranking(leaders: list[Leader]) -> Ranking:
@@ -102,7 +130,7 @@ def _ranking(leaders: list[Leader]) -> Ranking:
 
 
 def _leaderboard(context: RunContext, avatars: Avatars, period: Period, ranking: Cached[Ranking]) -> list[LeaderAnswer]:
-    since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
+    since = first_day(period, today())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
     return [LeaderAnswer(**dict(one), **_profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
 
@@ -118,13 +146,42 @@ def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
 
 def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) -> PersonAnswer:
     profile, people = _profile(avatars, leader.user), context.ledger.people
-    sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
+    sessions, days = people.newest_sessions(SESSIONS_OF_ONE, leader.user), people.days(leader.user)
     return PersonAnswer(
         **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
         rank=rank,
         present=leader.sessions_present > 0,
-        days=people.days(leader.user),
+        days=days,
+        **vars(career(days, today())),
     )
+
+
+def _curve(ledger: Ledger) -> list[tuple[float, float]]:
+    """Times and losses of the run; steps that an old program counted have no time."""
+    steps = ledger.history.steps(CURVE_POINTS)
+    return [(one.time, one.loss) for one in steps if one.time is not None and math.isfinite(one.loss)]
+
+
+def _card(context: RunContext, rank: int, leader: Leader, curve: list[tuple[float, float]], language: str) -> bytes:
+    people = context.ledger.people
+    found = career(people.days(leader.user), today())
+    sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
+    facts = Facts(
+        run=context.run.name,
+        user=leader.user,
+        samples=leader.samples,
+        tokens_served=leader.tokens_served,
+        hours=leader.hours,
+        rank=rank,
+        days=found.streak or found.longest_streak,
+        curve=curve,
+        visits=[(one.started, one.last_seen) for one in sessions],
+    )
+    return card(facts, language)
+
+
+def _image(content: bytes) -> Response:
+    return Response(content, headers=cache_headers(LONG_CACHE_SECONDS) | NO_CODE, media_type="image/svg+xml")
 
 
 def _thanks(run_name: str, ranking: Ranking) -> str:

@@ -70,6 +70,7 @@ def test_who_was_vouched_for_lately_needs_no_token(
     context = asha.service.context
     check_pass(read_pass(answer.pass_), context.authority.public_key, context.run.name, asha.peer_id)
     assert answer.notices and answer.initial_peers
+    assert answer.standing is not None
     monkeypatch.setattr(clock, "now", lambda: now + VERIFIED_FOR + 1)
     monkeypatch.setattr(context.verified_users, "_clock", clock.now)
     assert asha.refusal(shown=answer.pass_) == "token_missing", "a pass begets no passes for ever"

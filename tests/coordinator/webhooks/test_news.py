@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.webhooks.news import BETWEEN_CHECKPOINTS, News
+from coordinator.ledger.answers import FilledSentence
+from coordinator.webhooks.news import BETWEEN_CHECKPOINTS, BETWEEN_MOMENTS, LONGEST_SENTENCE, News, in_words
+from swarm.access.notices import BestCheckpoint
 from swarm.run_file import RunFile, parse_run
 
 
@@ -50,6 +52,29 @@ def test_of_better_checkpoints_one_is_told_in_six_hours(run: RunFile) -> None:
     ]
     news.note_checkpoint(state(73, 5.9, 1.3))
     assert len(told) == 2 and "step 73 of 100 is the best so far. Held-out loss: 5.90 nats, 1.30 below" in told[1]
+
+
+def test_of_better_checkpoints_those_who_train_are_shown_one_in_ten_minutes(run: RunFile) -> None:
+    told, shown, now = list[str](), list[BestCheckpoint](), [0.0]
+    news = News(run, told.append, shown.append, step=50, losses=[7.0], now=lambda: now[0])
+    filled = [FilledSentence.of("The [MASK] flows.", [("river", 0.5)]), FilledSentence.of("Tea is [MASK].", [])]
+    for step, loss, below in ((60, 7.5, 0.1), (63, 6.9, -0.1), (64, 6.8, None)):
+        news.note_checkpoint(state(step, loss, below), filled)
+    assert shown == []
+    for step, loss in ((70, 6.5), (71, 6.4), (72, 6.3), (73, 6.35), (74, 6.2)):
+        news.note_checkpoint(state(step, loss, 1.0), filled)
+        now[0] += BETWEEN_MOMENTS / 2
+    assert shown == [
+        BestCheckpoint(70, 6.5, 1.0, "The [river] flows."),
+        BestCheckpoint(72, 6.3, 1.0, ""),  # another sentence, and the model has no word for it
+        BestCheckpoint(74, 6.2, 1.0, "The [river] flows."),
+    ]
+    assert len(told) == 1
+
+
+def test_a_sentence_that_is_too_long_for_a_line_is_left_out() -> None:
+    assert in_words(FilledSentence.of("a\n[MASK] b", [("c", 0.5)])) == "a [c] b"
+    assert in_words(FilledSentence.of("x" * LONGEST_SENTENCE + " [MASK]", [("c", 0.5)])) == ""
 
 
 def test_releases_and_the_end(run: RunFile) -> None:

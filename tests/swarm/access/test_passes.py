@@ -12,7 +12,7 @@ from hivemind.p2p import PeerID
 
 from swarm import clock
 from swarm.access.gate import SHUT_AFTER, Gate
-from swarm.access.notices import LONGEST, Notices, read_notices, sign_notices
+from swarm.access.notices import LONGEST, BestCheckpoint, Notices, read_notices, sign_notices
 from swarm.access.passes import Authority, Pass, PassRefused, check_pass, load_authority, read_pass
 from swarm.errors import SwarmError
 from swarm.identity import load_identity, peer_id_of
@@ -105,7 +105,9 @@ def test_a_key_of_a_megabyte_is_not_even_read():
 
 
 def test_notices_are_the_authoritys_and_of_this_run(authority: Authority, tmp_path: Path):
-    notices = Notices(time=5.0, banned=frozenset({"mallory", str(ALICE)}), announcement="Thanks!", paused=True)
+    best = BestCheckpoint(12, 2.5, 0.75, "The [river] flows.")
+    banned = frozenset({"mallory", str(ALICE)})
+    notices = Notices(time=5.0, banned=banned, announcement="Thanks!", paused=True, best=best)
     signed = sign_notices(notices, authority, RUN)
     assert read_notices(signed, authority.public_key, RUN) == notices
     other = load_authority(tmp_path / "other.key")

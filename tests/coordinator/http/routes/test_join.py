@@ -29,6 +29,7 @@ def test_a_listed_user_gets_a_pass_for_their_peer_and_the_manifest(
     assert (answered.status_code, answered.headers["cache-control"]) == (200, "no-store")
     answer = JoinAnswer.model_validate_json(answered.content)
     assert (answer.user, answer.initial_peers) == ("asha", [ADDRESS])
+    assert answer.standing is not None and (answer.standing.samples, answer.standing.days) == (64, 1)
     authority = service.context.authority.public_key
     assert answer.authority == authority
     its = read_pass(answer.pass_)

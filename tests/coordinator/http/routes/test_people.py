@@ -65,6 +65,7 @@ def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
     assert (person["share"], person["present"], person["first_seen"]) == (0.2, False, 1000.0)
     (day,) = person["days"]
     assert (day["samples"], day["share"], len(day["day"])) == (16, 0.2, 10)
+    assert (person["streak"], person["longest_streak"], person["milestones"]) == (1, 1, [])
     (session,) = person["sessions"]
     assert (session["user"], session["samples"], session["device"]) == ("~boat", 16, "2 cores")
     assert session["pause"] == "hours"
@@ -73,7 +74,7 @@ def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
     assert "SecretPeer" not in json.dumps(person)
 
 
-@pytest.mark.parametrize("path", ["person", "badge.svg"])
+@pytest.mark.parametrize("path", ["person", "badge.svg", "card.svg"])
 def test_nobody_of_that_name(serve: Serve, path: str) -> None:
     client = serve(open=True).client
     for user in ("nobody", "BOAT", "~", "a/../b"):

@@ -1,0 +1,45 @@
+"""What a peer tells of notices that have reached it."""
+
+from pathlib import Path
+
+import pytest
+
+from swarm.access.gate import Gate
+from swarm.access.notices import BestCheckpoint, Notices, sign_notices
+from swarm.access.passes import Authority, load_authority
+from swarm.identity import Identity, load_identity
+from trainer.organizer_notices import OrganizerNotices
+
+RUN = "test-run"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return load_authority(tmp_path / "authority.key")
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Identity:
+    return load_identity(tmp_path / "identity.key")
+
+
+def test_each_announcement_and_each_best_checkpoint_is_told_once(
+    authority: Authority, identity: Identity, tmp_path: Path
+) -> None:
+    time = [0.0]
+
+    def signed(announcement: str, best: BestCheckpoint | None) -> bytes:
+        time[0] += 1.0
+        return sign_notices(Notices(time=time[0], announcement=announcement, best=best), authority, RUN)
+
+    old, new = BestCheckpoint(5, 7.0, 0.5), BestCheckpoint(9, 6.5, 1.0, "The [river] flows.")
+    own = authority.issue(RUN, "asha", identity.peer_id, 3600.0)
+    gate = Gate(tmp_path, RUN, authority.public_key, own, signed("Hello", old))
+    notices = OrganizerNotices(gate, identity)
+    assert notices.new_lines() == ["From the organizer: Hello"], "what was best before this peer came is no news"
+    gate.take_notice(signed("Hello", new))
+    (line,) = notices.new_lines()
+    assert line.startswith("The best checkpoint so far: global step 9") and line.endswith("The [river] flows.")
+    gate.take_notice(signed("", None))  # the coordinator was started again
+    gate.take_notice(signed("", new))
+    assert notices.new_lines() == []
