@@ -145,7 +145,8 @@ def _train(
     chosen, milestones = options.chosen, Milestones()
     milestones.learn(admitted.answer.standing)
     renewal = admitted.renewal(view.message, learn=milestones.learn)
-    page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), admitted.contact.pause_order)
+    file = admitted.identity.path.parent / page_orders.FILE_NAME
+    page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), file, admitted.contact.pause_order)
     trainer = TrainerOptions(
         identity=admitted.identity,
         gate=admitted.gate,

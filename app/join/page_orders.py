@@ -53,9 +53,13 @@ class PageOrders:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def admit(self, own: bytes, peer_id: str, ask: Ask) -> None:
-        """Ask with this pass from now on, and by `ask`."""
-        self._question, self._ask = _question(peer_id, base64.b64encode(own)), ask
+    def admit(self, own: bytes, peer_id: str, file: Path, ask: Ask) -> None:
+        """Ask with this pass from now on, and by `ask`.
+
+        Args:
+            file: of this peer; meanwhile another process may have become the one whose folder was free.
+        """
+        self._question, self._file, self._ask = _question(peer_id, base64.b64encode(own)), file, ask
         self._write()
 
     def start(self, *_: Any) -> None:

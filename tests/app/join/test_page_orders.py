@@ -34,7 +34,7 @@ def admitted(tmp_path: Path) -> tuple[PageOrders, Coordinator, Path]:
     coordinator, file = Coordinator(), tmp_path / FILE_NAME
     page = PageOrders("http://127.0.0.1:9", file)
     assert not page.ask() and not page.is_paused, "it has never been let in"
-    page.admit(b"the pass", "laptop", coordinator)
+    page.admit(b"the pass", "laptop", file, coordinator)
     return page, coordinator, file
 
 
@@ -95,7 +95,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     assert own.state is not None
     own.state.mkdir()
     page = PageOrders(opened.url, own.state / FILE_NAME)
-    page.admit(b"the pass", "laptop", lambda question: True)
+    page.admit(b"the pass", "laptop", own.state / FILE_NAME, lambda question: True)
     page.ask()
     answers = [Answer(body={"paused": True}), Answer(503), Answer(body={"paused": False})]
     opened.answers[f"POST {PAUSE_ORDER}"] = lambda heard: answers.pop(0) if len(answers) > 1 else answers[0]
