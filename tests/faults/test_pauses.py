@@ -82,6 +82,32 @@ def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coo
     asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
     swarm.wait(lambda: asha.said(COUNTING) and bela.said(COUNTING), "first samples")
     order(swarm, "pause")
+    swarm.wait(lambda: "Pauses: you have paused this machine on your page" in text_of(asha), "pause of asha")
+    swarm.wait(lambda: [one.pause for one in _sessions(swarm)] == ["paused"], "pause in the ledger")
+    stands = newest_step_said(bela)
+    swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")
+    first = next(one for one in swarm.peers if one.name == "coordinator")
+    first.process.send_signal(signal.SIGTERM)
+    first.process.wait(PATIENCE)
+    swarm.coordinator()
+    assert "Goes on." not in text_of(asha)
+    order(swarm, "resume")
+    swarm.wait(lambda: "Goes on." in text_of(asha), "end of the pause")
+    assert "Pauses:" not in text_of(bela)
+
+
+def test_a_trainer_that_has_left_for_a_pause_of_the_page_comes_back_when_it_is_resumed(
+    small_swarm: Callable[..., SmallSwarm], tmp_path: Path
+) -> None:
+    """It leaves at once here, not after ten minutes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from trainer.pausing.decision import Cause\nCause.stays = property(lambda cause: 0.0)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    swarm = small_swarm(target_batch_size=2048)
+    asha = swarm.trainer("asha", by_command=True, environment={"PYTHONPATH": path})
+    swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
+    order(swarm, "pause")
     waits = "Waits before it joins: you have paused this machine on your page"
     swarm.wait(lambda: waits in text_of(asha), "pause of asha")
     swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
