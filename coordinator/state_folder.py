@@ -11,6 +11,7 @@ IDENTITY = "identity.key"  # of the coordinator's peer; exists once a run was op
 LEDGER = "ledger.db"  # unless the run file names another database
 LOG = "log"  # updates, and snapshots to replay them from
 NOTICES = "notices.json"  # what the organizer has decided
+PAUSES = "pauses.json"  # machines that their persons have ordered to pause
 PEERS = "peers.json"  # some peers, to find the swarm by after a restart
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service

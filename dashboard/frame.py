@@ -21,6 +21,7 @@ STYLE = """<style>
 .st-key-figures, .st-key-person-figures, .st-key-machine-figures, .st-key-expert-figures {
   display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
 .st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
+.st-key-my-machines {max-width: 640px} .st-key-my-machines button {min-height: 3.25rem}
 .st-key-way-in {min-height: 19rem}
 [data-stale="true"] {opacity: 1 !important; transition: none !important}
 [data-testid="stStatusWidget"] {display: none}

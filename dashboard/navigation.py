@@ -12,6 +12,7 @@ PAGES = {  # what each is called, and its icon; in their order, by the name of i
     "learning": (mark("Learning"), "show_chart"),
     "people": (mark("People"), "groups"),
     "machines": (mark("Machines"), "memory"),
+    "my_machines": (mark("My machines"), "devices"),
     "replay": (mark("Replay"), "replay"),
     "organizer": (mark("Organizer"), "key"),
     "person": (mark("Person"), "person"),

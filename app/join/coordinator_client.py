@@ -18,6 +18,7 @@ from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy
 from app.join.proxy import proxy_for
 from app.join.refusals import told
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
+from swarm.access.pause_messages import PAUSE_ORDER, OrderAnswer, OrderQuestion
 from swarm.clock import describe_offset
 from swarm.language import _, mark
 
@@ -153,6 +154,11 @@ class CoordinatorClient:
     def notices(self) -> bytes:
         """The organizer's notices, signed."""
         return self._parse(SignedNotices, self.ask("GET", "/api/notices")).signed
+
+    def pause_order(self, question: OrderQuestion) -> bool:
+        """Whether the person of this machine wants it to pause."""
+        content = self.ask("POST", PAUSE_ORDER, body=question.model_dump(mode="json", by_alias=True))
+        return self._parse(OrderAnswer, content).paused
 
     def tokenizer_file(self, name: str, size: int) -> bytes:
         """Download a file of at most so many bytes."""

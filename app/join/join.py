@@ -6,12 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.join import machine_checks
+from app.join import machine_checks, page_orders
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
 from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
+from app.join.page_orders import PageOrders
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm.language import _
@@ -64,13 +65,17 @@ def join(url: str, options: JoinOptions) -> None:
         use_cores(options.chosen.cores)
     came_back = long_pauses.came_from_pause()
     folder = options.state or default_folder(coordinator_url(url))
-    watch = long_pauses.watch_for(options.wishes, folder, options.pause_file, is_first=not came_back)
+    page = PageOrders(coordinator_url(url), folder / page_orders.FILE_NAME)
+    watch = long_pauses.watch_for(
+        options.wishes, folder, options.pause_file, lambda: page.is_paused, is_first=not came_back
+    )
     with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
-        long_pauses.wait_until_over(watch, view.message)
+        with page.asking():
+            long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
             admitted, client_mode = _enter_after_pause(client, options, timer, view.message, came_back=came_back)
-        pausing = _train(admitted, client_mode, options, timer, view, watch)
+        pausing = _train(admitted, client_mode, options, timer, view, watch, page)
     if pausing:
         long_pauses.begin_again(admitted.contact.token)
 
@@ -135,6 +140,7 @@ def _train(
     timer: StartupTimer,
     view: ConsoleView,
     watch: PauseWatch,
+    page: PageOrders,
 ) -> bool:
     """Returns whether this peer has left for a long pause."""
     with timer("loading the libraries of training"):
@@ -144,23 +150,26 @@ def _train(
     chosen, milestones = options.chosen, Milestones()
     milestones.learn(admitted.answer.standing)
     renewal = admitted.renewal(view.message, learn=milestones.learn)
+    file = admitted.identity.path.parent / page_orders.FILE_NAME
+    page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), file, admitted.contact.pause_order)
     trainer = TrainerOptions(
         identity=admitted.identity,
         gate=admitted.gate,
         network=chosen.network(admitted.initial_peers(), client_mode=client_mode),
         chosen=chosen,
-        when_joined=(renewal.start,),
+        when_joined=(renewal.start, page.start),
         pauses=watch,
         milestones=milestones,
         timer=timer,
     )
     if options.spot:
         spot = SpotNotice(view.message)
-        trainer = replace(trainer, default_grace=spot.grace, when_joined=(renewal.start, spot.start))
+        trainer = replace(trainer, default_grace=spot.grace, when_joined=(renewal.start, page.start, spot.start))
     try:
         pausing = train(admitted.run, trainer, view, options.process_started)
     finally:
         renewal.stop()
+        page.stop()
     if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
         raise renewal.ended_by
     return pausing

@@ -29,6 +29,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinRequest, Refused, RenewalRequest, Renewed, renewal_handle
 from swarm.access.passes import check_pass, read_pass
+from swarm.access.pause_messages import OrderQuestion
 from swarm.errors import SahajError
 from swarm.language import _, mark
 from swarm.logging.logs import log_failure
@@ -201,6 +202,10 @@ class CoordinatorContact:
     def fetch_notices(self) -> bytes:
         """Ask for the signed notices over HTTP."""
         return self._ask(CoordinatorClient.notices)
+
+    def pause_order(self, question: OrderQuestion) -> bool:
+        """Ask over HTTP whether the person of this machine wants it to pause."""
+        return self._ask(lambda client: client.pause_order(question))
 
     def renew_over_libp2p(self, dht: DHT) -> Renewed:
         """Ask for a new pass by showing the old one; the token stays on this machine.

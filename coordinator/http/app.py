@@ -20,6 +20,7 @@ from coordinator.http.routes.experts import expert_routes
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
 from coordinator.http.routes.me import key_routes
+from coordinator.http.routes.my_machines import my_machine_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
 from coordinator.ledger.storage.database import LedgerError
@@ -39,6 +40,7 @@ def make_app(context: ServiceContext) -> FastAPI:
 
     Raises:
         TokenizerError: there are no tokenizer files to serve.
+        SwarmError: the orders to pause in the state folder cannot be read.
     """
     app = FastAPI(
         title=f"Sahaj: {context.run.name}",
@@ -55,6 +57,7 @@ def make_app(context: ServiceContext) -> FastAPI:
     metrics = Metrics(context, progress, totals)
     app.include_router(join_routes(context, tokenizer, avatars, metrics.count_join, hub))
     app.include_router(key_routes(context, hub))
+    app.include_router(my_machine_routes(context))
     app.include_router(public_routes(context, tokenizer, progress, totals, metrics.text))
     app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))

@@ -199,6 +199,18 @@ class SessionSummary(SessionFigures):
     peer_id: str
 
 
+class MachineSummary(Answer):
+    """A machine of a user: its newest session, and the samples of all of them."""
+
+    peer_id: str
+    device: str
+    last_seen: float
+    present: bool
+    pause: str | None
+    samples_per_second: float
+    samples: int
+
+
 class UserDay(Answer):
     """What was counted for a user on a day (UTC)."""
 

@@ -5,7 +5,15 @@ from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Double, Engine, cast, func, select
 
-from coordinator.ledger.answers import Answer, CountryCount, DeviceCount, ModeCount, SessionSummary, UserDay
+from coordinator.ledger.answers import (
+    Answer,
+    CountryCount,
+    DeviceCount,
+    MachineSummary,
+    ModeCount,
+    SessionSummary,
+    UserDay,
+)
 from coordinator.ledger.ingest import PRESENT_SECONDS
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import DayRow, SessionRow
@@ -110,6 +118,27 @@ class PeopleQueries:
             query = query.where(SessionRow.user_name == user)
         query = query.order_by(SessionRow.last_seen.desc(), SessionRow.session_id).limit(most)
         return ask(self._engine, query, SessionSummary)
+
+    def machines(
+        self, user: str, most: int, peer_id: str | None = None, now: float | None = None
+    ) -> list[MachineSummary]:
+        """At most so many machines on which a user has trained, or the one of this peer id; the newest first."""
+        newest = SessionRow.last_seen.desc(), SessionRow.session_id
+        own = select(
+            SessionRow.peer_id,
+            SessionRow.device,
+            SessionRow.last_seen,
+            is_present(moment(now)).label("present"),
+            SessionRow.pause,
+            SessionRow.samples_per_second,
+            cast(func.sum(SessionRow.samples).over(partition_by=SessionRow.peer_id), BigInteger).label("samples"),
+            func.row_number().over(partition_by=SessionRow.peer_id, order_by=newest).label("place"),
+        ).where(SessionRow.user_name == user, ~SessionRow.hosts_experts)
+        if peer_id is not None:
+            own = own.where(SessionRow.peer_id == peer_id)
+        found = own.subquery()
+        query = select(found).where(found.c.place == 1).order_by(found.c.last_seen.desc(), found.c.peer_id).limit(most)
+        return ask(self._engine, query, MachineSummary)
 
     def user_of(self, peer_id: str) -> str | None:
         """Whose machine a peer is, by its newest session."""

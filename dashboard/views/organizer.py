@@ -7,9 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import context, frame, texts
-from dashboard.api.admin import OrderRefused, Orders, WrongKey
+from dashboard.api.admin import Orders
 from dashboard.api.answers import Decisions, Flag
 from dashboard.api.client import is_private
+from dashboard.api.keyed import OrderRefused, WrongKey
 from dashboard.language import _
 
 KEY, RESULT = "organizer-key", "organizer-result"  # in the session

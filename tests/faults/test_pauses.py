@@ -1,13 +1,19 @@
 """Pauses of a trainer: what it had gathered goes into the next step; for a long one it leaves, and comes back."""
 
+import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 import trainer.training_loop
+from coordinator.access.person_key import issue_key
 from coordinator.ledger.answers import SessionSummary
+from coordinator.state_folder import AUTHORITY
+from swarm.access.passes import load_authority
 from tests.support.small_swarm import COUNTING, SmallSwarm, living_processes, newest_step_said, run_closely, text_of
 from tests.support.waiting import PATIENCE
 from tests.trainer.pausing.desktop import needs_bus, running_desktop
@@ -67,6 +73,60 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
     assert samples() > 0
     swarm.wait(lambda: seen() == samples(), "all that asha has computed")
     assert "Traceback" not in text_of(asha) + text_of(bela)
+
+
+def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coordinator(
+    small_swarm: Callable[..., SmallSwarm],
+) -> None:
+    swarm = small_swarm(target_batch_size=2048)
+    asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
+    swarm.wait(lambda: asha.said(COUNTING) and bela.said(COUNTING), "first samples")
+    order(swarm, "pause")
+    swarm.wait(lambda: "Pauses: you have paused this machine on your page" in text_of(asha), "pause of asha")
+    swarm.wait(lambda: [one.pause for one in _sessions(swarm)] == ["paused"], "pause in the ledger")
+    stands = newest_step_said(bela)
+    swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")
+    first = next(one for one in swarm.peers if one.name == "coordinator")
+    first.process.send_signal(signal.SIGTERM)
+    first.process.wait(PATIENCE)
+    swarm.coordinator()
+    assert "Goes on." not in text_of(asha)
+    order(swarm, "resume")
+    swarm.wait(lambda: "Goes on." in text_of(asha), "end of the pause")
+    assert "Pauses:" not in text_of(bela)
+
+
+def test_a_trainer_that_has_left_for_a_pause_of_the_page_comes_back_when_it_is_resumed(
+    small_swarm: Callable[..., SmallSwarm], tmp_path: Path
+) -> None:
+    """It leaves at once here, not after ten minutes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from trainer.pausing.decision import Cause\nCause.stays = property(lambda cause: 0.0)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    swarm = small_swarm(target_batch_size=2048)
+    asha = swarm.trainer("asha", by_command=True, environment={"PYTHONPATH": path})
+    swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
+    order(swarm, "pause")
+    waits = "Waits before it joins: you have paused this machine on your page"
+    swarm.wait(lambda: waits in text_of(asha), "pause of asha")
+    swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
+    swarm.wait(lambda: [one.pause for one in _sessions(swarm) if one.left] == ["paused"], "goodbye")
+    order(swarm, "resume")
+    swarm.wait(lambda: len(asha.said(COUNTING)) == 2, "first sample after the pause")
+    assert len({one.peer_id for one in _sessions(swarm)}) == 1
+    assert "Traceback" not in text_of(asha)
+
+
+def order(swarm: SmallSwarm, what: str) -> None:
+    """Order a pause of asha's machine, or its end, as the page does."""
+    swarm.wait(lambda: _sessions(swarm), "session of asha")
+    peer_id = _sessions(swarm)[0].peer_id
+    key, _ = issue_key(load_authority(swarm.state / AUTHORITY), swarm.run.name, "~asha", peer_id)
+    url, headers = f"{swarm.url}/api/me/machines/{what}", {"Authorization": f"Bearer {key}"}
+    answer = httpx.post(url, json={}, headers=headers, timeout=PATIENCE, trust_env=False)
+    (own,) = answer.json()["machines"]
+    assert own["peer_id"] == peer_id and own["ordered"] is (what == "pause")
 
 
 @needs_bus

@@ -14,6 +14,7 @@ class Cause(str, Enum):
     """Why a trainer pauses; the value is what others are told where it is of no concern to them."""
 
     ORDER = "ordered"
+    PAGE = "ordered on the page"
     PERSON = "in use"
     BATTERY = "battery"
     METERED = "metered line"
@@ -24,7 +25,7 @@ class Cause(str, Enum):
     @property
     def told(self) -> str:
         """What the other peers and the dashboard are told: not whether somebody sits at the computer."""
-        return "paused" if self in (Cause.ORDER, Cause.PERSON, Cause.LIMIT) else self.value
+        return "paused" if self in (Cause.ORDER, Cause.PAGE, Cause.PERSON, Cause.LIMIT) else self.value
 
     @property
     def stays(self) -> float:
@@ -44,6 +45,7 @@ class Facts:
     is_metered: bool = False  # the connection costs by the byte
     traffic: float = 0.0  # bytes today that averaging has sent and fetched
     is_ordered: bool = False  # to pause, by a file
+    is_paused_on_page: bool = False  # by its person, on the page "My machines"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Pause:
         until = f"{self.until:%H:%M}" if self.until is not None else ""
         return {
             Cause.ORDER: _("while the file of --pause-file is there"),
+            Cause.PAGE: _("you have paused this machine on your page; it goes on when you resume it there"),
             Cause.PERSON: _("somebody uses this machine"),
             Cause.BATTERY: _("it runs on its battery (--on-battery trains all the same)"),
             Cause.METERED: _("the connection costs by the byte (--on-metered trains all the same)"),
@@ -72,6 +75,8 @@ def reason_to_pause(now: datetime.datetime, facts: Facts, wishes: Wishes) -> Pau
     """Why a trainer has to pause at the local time `now`; None: it may train. What lasts longest is named first."""
     if facts.is_ordered:
         return Pause(Cause.ORDER)
+    if facts.is_paused_on_page:
+        return Pause(Cause.PAGE)
     if wishes.max_traffic is not None and facts.traffic >= wishes.max_traffic * GIGABYTE:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return Pause(Cause.TRAFFIC, midnight + datetime.timedelta(days=1))

@@ -29,18 +29,26 @@ def came_from_pause() -> bool:
     return language is not None
 
 
-def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None, *, is_first: bool) -> PauseWatch:
+def watch_for(
+    wishes: Wishes,
+    peer_folder: Path,
+    order: Path | None,
+    on_page: Callable[[], bool] = lambda: False,
+    *,
+    is_first: bool,
+) -> PauseWatch:
     """What says when to pause.
 
     Args:
         order: a file that is there while the volunteer wants a pause.
+        on_page: whether they have ordered one on their page.
         is_first: see that the wishes can be kept; a process that has begun again goes by them, whatever answers now.
 
     Raises:
         WishError: this machine does not tell what the wishes ask for.
     """
     traffic = DailyTraffic(peer_folder / FILE_NAME) if wishes.max_traffic is not None else None
-    machine = Machine(wishes, traffic, order)
+    machine = Machine(wishes, traffic, order, on_page)
     if is_first:
         machine.check()
     return PauseWatch(wishes, machine.facts, machine.carried)

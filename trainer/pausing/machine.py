@@ -28,6 +28,7 @@ class Machine:
     Args:
         traffic: of today, if there is a limit for it.
         order: a file that is there while the volunteer wants a pause (`--pause-file`).
+        on_page: whether they have ordered one on their page.
     """
 
     def __init__(
@@ -35,11 +36,12 @@ class Machine:
         wishes: Wishes,
         traffic: DailyTraffic | None = None,
         order: Path | None = None,
+        on_page: Callable[[], bool] = lambda: False,
         *,
         idleness: Callable[[], float | None] | None = None,
         system: Bus | None = None,
     ):
-        self._wishes, self._order, self._traffic = wishes, order, traffic
+        self._wishes, self._order, self._on_page, self._traffic = wishes, order, on_page, traffic
         self._idleness = idleness or idleness_of_this_machine()
         self._system = system or Bus("SYSTEM")
 
@@ -52,6 +54,7 @@ class Machine:
             is_metered=not wishes.on_metered and self._is_metered(),
             traffic=0.0 if self._traffic is None else self._traffic.today,
             is_ordered=self._order is not None and self._order.exists(),
+            is_paused_on_page=self._on_page(),
         )
 
     def carried(self, total: int) -> None:

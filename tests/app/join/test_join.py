@@ -69,7 +69,7 @@ def test_with_a_token(
     assert trainer.gate.admit(trainer.identity.peer_id, trainer.gate.own).user == "alice"
     assert trainer.network.initial_peers == ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"]
     assert not trainer.network.client_mode
-    assert len(trainer.when_joined) == 1
+    assert len(trainer.when_joined) == 2  # what renews the pass, and what asks for orders of the page
     assert run.name == "little"
     shown = capfd.readouterr()
     assert "asking for a pass:" in shown.out

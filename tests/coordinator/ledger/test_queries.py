@@ -71,3 +71,18 @@ def test_a_person_with_two_devices_is_one_in_a_country(asha_and_bo: Ledger) -> N
 def test_a_report_with_an_impossible_country_is_ignored(ledger: Ledger, report: Report, country: str) -> None:
     ledger.record([report("a", country=country)])
     assert ledger.sessions() == []
+
+
+def test_the_machines_of_a_user_with_what_they_did_last(asha_and_bo: Ledger, report: Report) -> None:
+    again = report("e", peer_id="peer-a", device="cuda", last_seen=3 * DAY, pause="hours", steps={3: (5, 5.0)})
+    hosts = report("f", hosts_experts=True, last_seen=3 * DAY)
+    asha_and_bo.record([again, hosts], now=3 * DAY)
+    found = asha_and_bo.people.machines("asha", 9, now=3 * DAY)
+    assert [(one.peer_id, one.device, one.present, one.samples) for one in found] == [
+        ("peer-a", "cuda", True, 35),
+        ("peer-b", "Tesla T4", False, 20),
+    ]
+    assert (found[0].pause, found[0].last_seen) == ("hours", 3 * DAY)
+    assert asha_and_bo.people.machines("asha", 1, now=3 * DAY) == found[:1]
+    assert asha_and_bo.people.machines("asha", 9, "peer-b", now=3 * DAY) == found[1:]
+    assert asha_and_bo.people.machines("asha", 9, "peer-c") == asha_and_bo.people.machines("nobody", 9) == []

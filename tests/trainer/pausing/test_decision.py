@@ -81,6 +81,8 @@ def test_occasions_to_train(written: str, now: datetime.datetime, facts: Facts, 
     ("facts", "wishes", "cause"),
     [
         (Facts(is_ordered=True), Wishes(), Cause.ORDER),
+        (Facts(is_paused_on_page=True, on_battery=True), Wishes(), Cause.PAGE),
+        (Facts(is_paused_on_page=True, is_ordered=True), Wishes(), Cause.ORDER),  # and then the page's, when it is gone
         (Facts(is_ordered=True, on_battery=True, is_metered=True), Wishes(), Cause.ORDER),
         (Facts(on_battery=True), Wishes(), Cause.BATTERY),
         (Facts(on_battery=True), Wishes(on_battery=True), None),
@@ -120,6 +122,7 @@ def test_a_pause_that_ends_at_a_known_time_says_when(
 def test_others_are_not_told_that_somebody_is_there() -> None:
     assert {cause: cause.told for cause in Cause} == {
         Cause.ORDER: "paused",
+        Cause.PAGE: "paused",
         Cause.PERSON: "paused",
         Cause.BATTERY: "battery",
         Cause.METERED: "metered line",

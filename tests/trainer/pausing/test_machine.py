@@ -138,7 +138,8 @@ def test_a_file_orders_a_pause(tmp_path: Path) -> None:
     machine = Machine(Wishes(), order=tmp_path / "pause")
     assert not machine.facts().is_ordered
     (tmp_path / "pause").touch()
-    assert machine.facts().is_ordered
+    assert machine.facts().is_ordered and not machine.facts().is_paused_on_page
+    assert Machine(Wishes(), on_page=lambda: True).facts().is_paused_on_page
 
 
 def test_macs_show_it_in_nanoseconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

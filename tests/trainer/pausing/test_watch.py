@@ -114,6 +114,7 @@ def test_the_charger_is_pulled(kernel: Kernel, layers: int) -> None:
     ("facts", "cause", "stays"),
     [
         (Facts(is_ordered=True), Cause.ORDER, 600.0),
+        (Facts(is_paused_on_page=True), Cause.PAGE, 600.0),
         (Facts(on_battery=True), Cause.BATTERY, 60.0),
         (Facts(is_metered=True), Cause.METERED, 0.0),
     ],

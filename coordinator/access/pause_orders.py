@@ -1,0 +1,79 @@
+"""Which machines their persons have ordered to pause, on the page "My machines": kept on the disk.
+
+An order belongs to a user and a peer id, and holds for a peer whose pass names both. So it cannot concern a machine of
+somebody else, even of one who takes the same peer id or the same self-chosen name: see `PersonalKey.is_for`.
+"""
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from coordinator.state_folder import PAUSES
+from swarm.errors import StorageError, SwarmError
+from swarm.files import write_file
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    paused: dict[str, list[str]]  # peer ids, by user
+
+
+class PauseOrders:
+    """Orders in the state folder; each is on the disk before it takes effect. Threads may share it."""
+
+    def __init__(self, folder: Path):
+        """Read the orders that are there.
+
+        Raises:
+            SwarmError: the file there holds none.
+        """
+        self._path, self._lock = folder / PAUSES, threading.Lock()
+        self._paused = _read(self._path)
+
+    def is_paused(self, user: str, peer_id: str) -> bool:
+        """Whether this machine of this user is to pause."""
+        return peer_id in self._paused.get(user, ())
+
+    def pause(self, user: str, peer_ids: Iterable[str]) -> None:
+        """Have machines of a user pause.
+
+        Raises:
+            StorageError: the disk cannot be written; nothing has changed.
+        """
+        with self._lock:
+            self._order(user, self._paused.get(user, frozenset()) | set(peer_ids))
+
+    def resume(self, user: str, peer_ids: Iterable[str]) -> None:
+        """Have them go on.
+
+        Raises:
+            StorageError: the disk cannot be written; nothing has changed.
+        """
+        with self._lock:
+            self._order(user, self._paused.get(user, frozenset()) - set(peer_ids))
+
+    def _order(self, user: str, peer_ids: frozenset[str]) -> None:
+        if peer_ids == self._paused.get(user, frozenset()):
+            return
+        paused = {**self._paused, user: peer_ids}
+        if not peer_ids:
+            del paused[user]
+        written = _File(paused={name: sorted(ids) for name, ids in sorted(paused.items())})
+        write_file(self._path, written.model_dump_json(indent=1) + "\n")
+        self._paused = paused
+
+
+def _read(path: Path) -> dict[str, frozenset[str]]:
+    try:
+        return {user: frozenset(ids) for user, ids in _File.model_validate_json(path.read_bytes()).paused.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValidationError:
+        raise SwarmError(
+            f"{path}: no orders to pause; restore the file, or remove it, so that all machines go on"
+        ) from None

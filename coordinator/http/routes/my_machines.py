@@ -1,0 +1,118 @@
+"""`/api/me/machines`: a person's machines, and orders to pause and resume them; and the question of those machines."""
+
+from fastapi import APIRouter, Request, Security
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
+from hivemind.p2p import PeerID
+
+from coordinator.access.pause_orders import PauseOrders
+from coordinator.access.person_key import PersonalKey
+from coordinator.context import ServiceContext
+from coordinator.http.responses import NO_STORE, Problem, problem_response
+from coordinator.http.routes.me import ERRORS, key_holder
+from coordinator.ledger.answers import MachineSummary
+from swarm import clock
+from swarm.access.join_messages import Refusal
+from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.pause_messages import (
+    PAUSE_ORDER,
+    Doing,
+    Machine,
+    MachineOrder,
+    MachinesOfPerson,
+    OrderAnswer,
+    OrderQuestion,
+)
+from swarm.rate_limit import RateLimit, address_key
+
+MOST_MACHINES = 200  # of a person that are listed
+PAUSES_FOR = 86400.0  # seconds for which a machine that has left for a pause counts as pausing
+ORDERS, QUESTIONS, WINDOW = 60, 30, 60.0  # of a person, of a machine, in so many seconds
+
+
+def my_machine_routes(context: ServiceContext) -> APIRouter:
+    """Orders are in force when they are answered, and survive a restart.
+
+    Raises:
+        SwarmError: the orders in the state folder cannot be read.
+    """
+    router = APIRouter(tags=["me"], responses=ERRORS)
+    holder, orders = key_holder(context), PauseOrders(context.folder)
+    given, asked = RateLimit(ORDERS, WINDOW), RateLimit(QUESTIONS, WINDOW)
+    key = [Security(HTTPBearer(auto_error=False, scheme_name="personal key"))]  # for /docs; `holder` reads it
+
+    def listed(key: PersonalKey, peer_id: str | None) -> list[MachineSummary]:
+        """The machines that the key is for, or the one of them that is named."""
+        if key.peer_id is not None and peer_id not in (None, key.peer_id):
+            return []
+        return context.ledger.people.machines(key.user, MOST_MACHINES, peer_id or key.peer_id)
+
+    def carry_out(request: Request, order: MachineOrder, *, pause: bool) -> Response:
+        key = holder(request)
+        seconds = given.attempt(f"{key.user} {key.peer_id or ''}")
+        if seconds is not None:
+            return problem_response(Refusal.TOO_MANY, f"too many orders; try again in {seconds} s", retry_after=seconds)
+        found = [one.peer_id for one in listed(key, order.peer_id)]
+        if order.peer_id is not None and not found:
+            return problem_response(Problem.NOT_FOUND, "this key is for no such machine")
+        (orders.pause if pause else orders.resume)(key.user, found)
+        return machines(request)
+
+    @router.get("/api/me/machines", response_model=MachinesOfPerson, dependencies=key)
+    def machines(request: Request) -> Response:
+        """What the machines do for which the key is."""
+        key, now = holder(request), clock.now()
+        found = [
+            describe(one, now, ordered=orders.is_paused(key.user, one.peer_id)) for one in listed(key, peer_id=None)
+        ]
+        answer = MachinesOfPerson(user=key.user, machines=found)
+        return JSONResponse(answer.model_dump(mode="json"), headers=NO_STORE)
+
+    @router.post("/api/me/machines/pause", response_model=MachinesOfPerson, dependencies=key)
+    def pause(request: Request, order: MachineOrder) -> Response:
+        """Have a machine pause, or all of them; they know it within some 15 s."""
+        return carry_out(request, order, pause=True)
+
+    @router.post("/api/me/machines/resume", response_model=MachinesOfPerson, dependencies=key)
+    def resume(request: Request, order: MachineOrder) -> Response:
+        """Have a machine go on, or all of them, as far as nothing else has them pause."""
+        return carry_out(request, order, pause=False)
+
+    @router.post(PAUSE_ORDER, response_model=OrderAnswer)
+    def pause_order(request: Request, question: OrderQuestion) -> Response:
+        """Tell a machine what its person has ordered."""
+        try:
+            peer_id, shown = PeerID.from_base58(question.peer_id), read_pass(question.pass_)
+            # in a long pause nobody renews it; it says whose machine this is all the same
+            check_pass(shown, context.authority.public_key, context.run.name, peer_id, now=0.0)
+        except (PassRefused, ValueError):
+            return problem_response(Refusal.NOT_ALLOWED, "show a pass of this run that was given to this peer")
+        # passes stand openly in the swarm's records: who asks with another's uses up no attempts but their own
+        address = address_key(request.client.host if request.client else "")
+        seconds = asked.attempt(f"{question.peer_id} {address}")
+        if seconds is not None:
+            return problem_response(Refusal.TOO_MANY, f"too many questions; ask in {seconds} s", retry_after=seconds)
+        answer = OrderAnswer(paused=orders.is_paused(shown.user, question.peer_id))
+        return JSONResponse(answer.model_dump(), headers=NO_STORE)
+
+    return router
+
+
+def describe(found: MachineSummary, now: float, *, ordered: bool) -> Machine:
+    """What a machine does at this time, in unix seconds.
+
+    For a long pause it leaves the run; after a day without a word it may as well be off, unless its person has paused
+    it.
+    """
+    rests = bool(found.pause) and (found.present or ordered or now - found.last_seen < PAUSES_FOR)
+    doing = Doing.PAUSING if rests else Doing.TRAINING if found.present else Doing.AWAY
+    return Machine(
+        peer_id=found.peer_id,
+        device=found.device,
+        doing=doing,
+        pause=found.pause or "" if rests else "",
+        ordered=ordered,
+        last_seen=found.last_seen,
+        samples=found.samples,
+        samples_per_second=found.samples_per_second if doing is Doing.TRAINING else 0.0,
+    )

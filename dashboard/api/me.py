@@ -1,0 +1,47 @@
+"""What a person's key is for: to see their machines, and to have them pause and go on."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dashboard.api.answers import Answer
+from dashboard.api.keyed import Keyed
+
+
+class MyMachine(Answer):
+    """A machine of the person whose key was shown: what it does is training, pausing or away."""
+
+    peer_id: str
+    device: str = ""
+    doing: str = "away"
+    pause: str = ""
+    ordered: bool = False
+    last_seen: float = 0.0
+    samples: int = 0
+    samples_per_second: float = 0.0
+
+
+class MyMachines(Answer):
+    """All of a person that their key is for, the newest first."""
+
+    user: str
+    machines: list[MyMachine]
+
+
+@dataclass(frozen=True)
+class Me(Keyed):
+    """A person's part of the API."""
+
+    PREFIX: ClassVar[str] = "me"
+    WRONG_KEY: ClassVar[str] = "this is no personal key of this run, or it has expired; get one with sahaj me LINK"
+
+    def machines(self) -> MyMachines:
+        """All that the key is for."""
+        return self._read(MyMachines, self._ask("GET", "machines"))
+
+    def pause(self, peer_id: str | None) -> MyMachines:
+        """Have a machine pause; None: all of them."""
+        return self._read(MyMachines, self._ask("POST", "machines/pause", {"peer_id": peer_id}))
+
+    def resume(self, peer_id: str | None) -> MyMachines:
+        """Have it go on."""
+        return self._read(MyMachines, self._ask("POST", "machines/resume", {"peer_id": peer_id}))
