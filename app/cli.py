@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import doctor, finetuning, hosting, joining, leaving, new, notebook, release, service
+from app.commands import doctor, finetuning, hosting, joining, leaving, me, new, notebook, release, service
 from app.join.peer_folder import cache_folder
 from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
@@ -109,6 +109,7 @@ def coordinator(
 app.command()(joining.join)
 app.command()(hosting.host_experts)
 app.add_typer(service.service, name="service")
+app.command()(me.me)
 app.command()(leaving.leave)
 app.command()(doctor.doctor)
 

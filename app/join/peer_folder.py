@@ -33,6 +33,12 @@ def used_folders(url: str) -> list[Path]:
     return [folder for folder in _folders(url) if in_use(folder)]
 
 
+def peer_folders(url: str) -> list[Path]:
+    """Those folders for this coordinator that hold an identity; those in use come first."""
+    known = [folder for folder in _folders(url) if (folder / IDENTITY).is_file()]
+    return sorted(known, key=lambda folder: not in_use(folder))
+
+
 def in_use(folder: Path) -> bool:
     """Whether a process is the peer of this folder: it holds the lock that `swarm.identity` takes."""
     try:

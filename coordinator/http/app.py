@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from coordinator.access.hub_identity import Avatars, Hub, Remembered
+from coordinator.access.hub_questions import HubQuestions
 from coordinator.context import ServiceContext
 from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
@@ -18,6 +19,7 @@ from coordinator.http.routes.downloads import download_routes, tokenizer_files
 from coordinator.http.routes.experts import expert_routes
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
+from coordinator.http.routes.me import key_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
 from coordinator.ledger.storage.database import LedgerError
@@ -49,8 +51,10 @@ def make_app(context: ServiceContext) -> FastAPI:
     avatars: Avatars = Remembered(MOST_USERS, time.monotonic)
     progress = Cached(context.ledger.progress, CACHE_SECONDS)
     totals = Cached(context.ledger.totals, CACHE_SECONDS)
+    hub = HubQuestions(Hub(), context.limits.hub_timeout)
     metrics = Metrics(context, progress, totals)
-    app.include_router(join_routes(context, tokenizer, avatars, metrics.count_join, Hub()))
+    app.include_router(join_routes(context, tokenizer, avatars, metrics.count_join, hub))
+    app.include_router(key_routes(context, hub))
     app.include_router(public_routes(context, tokenizer, progress, totals, metrics.text))
     app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))

@@ -22,6 +22,7 @@ BODY_PATIENCE = 10.0  # seconds for a body to arrive
 DELAY = 0.3  # seconds before one attempt too many is refused
 MOST_DELAYED = 100  # at a time, of all connections
 JOIN = "/api/join"
+PERSONAL_KEY = "/api/me/key"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class RequestLimits:
                 await problem_response(Problem.UNAVAILABLE, message, status=500)(scope, receive, send)
 
     def _too_often(self, scope: Scope) -> Response | None:
-        if scope["path"] != JOIN or scope["method"] != "POST":
+        if scope["path"] not in (JOIN, PERSONAL_KEY) or scope["method"] != "POST":
             return None
         client = scope.get("client")
         seconds = self._attempts.attempt(address_key(client[0] if client else ""))

@@ -53,6 +53,7 @@ class RunAnswer(Answer):
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
     experts: int = Field(description="for which the run's grid has room; 0 in a run without experts")
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
+    dashboard: str = Field(description="where its pages are; empty if it is not known")
     join: str = Field(description="the command to join the run with")
     one_line: str = Field(description="what installs the program and joins, for a shell; empty if it is not known")
     program: str = Field(description="address of the program, a wheel for pip, pipx or uv; empty if it is not known")

@@ -110,6 +110,12 @@ class PeopleQueries:
         query = query.order_by(SessionRow.last_seen.desc(), SessionRow.session_id).limit(most)
         return ask(self._engine, query, SessionSummary)
 
+    def user_of(self, peer_id: str) -> str | None:
+        """Whose machine a peer is, by its newest session."""
+        newest = select(SessionRow.user_name).where(SessionRow.peer_id == peer_id)
+        with reading(self._engine) as connection:
+            return connection.scalar(newest.order_by(SessionRow.last_seen.desc()).limit(1))
+
     def days(self, user: str) -> list[UserDay]:
         """The days on which something was counted for a user, in order."""
         own = select(DayRow).where(DayRow.user_name == user).subquery()

@@ -88,7 +88,7 @@ def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, no
         PassRefused: it did not, or it has.
     """
     try:
-        _check_signature(authority, _signed(run_name, shown.user, peer_id, shown.expires), shown.signature)
+        check_signature(authority, _signed(run_name, shown.user, peer_id, shown.expires), shown.signature)
     except InvalidSignature:
         raise PassRefused(f"the pass of {shown.user} was not given to this peer by the run's authority") from None
     if shown.expires <= (clock.now() if now is None else now):
@@ -133,7 +133,12 @@ def load_authority(path: Path) -> Authority:
 
 
 @lru_cache(maxsize=1024)  # the passes of those who call; a call that raises is not remembered
-def _check_signature(authority: bytes, signed: bytes, signature: bytes) -> None:
+def check_signature(authority: bytes, signed: bytes, signature: bytes) -> None:
+    """Check that the authority signed this.
+
+    Raises:
+        InvalidSignature: it did not.
+    """
     Ed25519PublicKey.from_public_bytes(authority).verify(signature, signed)
 
 

@@ -179,6 +179,7 @@ class AccessSection(Section):
     host: str = Field("0.0.0.0", description="address of this machine at which the coordinator serves HTTP")
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the coordinator's HTTP service; 0: a free one")
     url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
+    dashboard: str | None = Field(None, description="public URL of the dashboard, for volunteers to be told")
     tls: TLSSection | None = Field(
         None, description="HTTPS: `auto`, or a section with files or ports; needs an https `url`; absent: plain HTTP"
     )

@@ -5,7 +5,6 @@ import base64
 import logging
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import APIRouter, Request, Security
@@ -13,7 +12,8 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
-from coordinator.access.hub_identity import VERIFIED_FOR, Avatars, Hub, HubAway, HubUser, TokenRejected
+from coordinator.access.hub_identity import VERIFIED_FOR, Avatars
+from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
 from coordinator.http.request_limits import JOIN, too_many
@@ -27,7 +27,6 @@ from swarm.run_file import RunFile, dump_run
 
 logger = logging.getLogger(__name__)
 
-HUB_THREADS = 8  # questions to the Hub at the same time
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refused, "description": description}
     for status, description in {
@@ -55,9 +54,13 @@ def as_announced(run: RunFile) -> RunFile:
 
 
 def join_routes(
-    context: ServiceContext, tokenizer: list[TokenizerFile], avatars: Avatars, count: Callable[[str], None], hub: Hub
+    context: ServiceContext,
+    tokenizer: list[TokenizerFile],
+    avatars: Avatars,
+    count: Callable[[str], None],
+    hub: HubQuestions,
 ) -> APIRouter:
-    """Joining a run. A slow Hub delays the users who need it, and no other route."""
+    """Joining a run."""
     router = APIRouter()
     manifest = Manifest(
         run=dump_run(as_announced(context.run)),
@@ -65,27 +68,13 @@ def join_routes(
         tokenizer=tokenizer,
     )
     per_user = RateLimit(context.limits.per_user, context.limits.window)
-    asking = ThreadPoolExecutor(HUB_THREADS, thread_name_prefix="hub")
-
-    async def who_is(token: str) -> HubUser | Refused:
-        """Never raises: an error could carry the token into a log."""
-        asked = asyncio.get_running_loop().run_in_executor(asking, hub.ask, token)
-        try:
-            return await asyncio.wait_for(asked, context.limits.hub_timeout)
-        except TokenRejected as error:
-            return Refused(error=Refusal.TOKEN_REJECTED, message=str(error))
-        except HubAway as error:
-            return Refused(error=Refusal.HUB_AWAY, message=str(error))
-        except asyncio.TimeoutError:
-            message = "the Hugging Face Hub takes too long to say who you are; try again in a minute"
-            return Refused(error=Refusal.HUB_AWAY, message=message)
 
     async def decide(body: JoinRequest, token: str | None) -> Response:
         policy = access_policy(context)
         refused = check_request(body, policy)
         if refused is not None:
             return _refuse(refused, count)
-        who = await who_is(token) if token else None
+        who = await hub.who_is(token) if token else None
         if isinstance(who, Refused):
             return _refuse(who, count)
         if who is not None and (seconds := per_user.attempt(who.name)) is not None:

@@ -114,6 +114,7 @@ def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> Run
     """
     run: RunFile = context.run
     return RunAnswer(
+        dashboard=run.access.dashboard or "",
         join="",
         one_line="",
         program="",

@@ -1,0 +1,21 @@
+"""The command line of `sahaj me`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.options import LinkArgument, WriteTokenOption
+from app.startup import set_verbosity
+
+StateOption = Annotated[
+    Path | None, typer.Option(help="folder of the peer that asks, if not the one that joining uses by default")
+]
+
+
+def me(url: LinkArgument, state: StateOption = None, allow_write_token: WriteTokenOption = False) -> None:
+    """Show what you have given to a run, and the link to your own page: pause your machines from anywhere."""
+    set_verbosity(verbose=False)
+    from app.me.me import me as tell
+
+    tell(url, typer.echo, state=state, allow_write_token=allow_write_token)

@@ -1,0 +1,105 @@
+"""`/api/me/...`: what a person does about their own machines, with a personal key as bearer; and how to get the key."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Security
+from fastapi.exceptions import HTTPException
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
+from hivemind.utils.crypto import RSAPublicKey
+
+from coordinator.access.hub_questions import HubQuestions
+from coordinator.access.person_key import KeyRefused, PersonalKey, issue_key, read_key
+from coordinator.access.policy import is_among
+from coordinator.context import ServiceContext
+from coordinator.http.request_limits import PERSONAL_KEY
+from coordinator.http.responses import NO_STORE, bearer, problem_response
+from swarm import clock
+from swarm.access.join_messages import Refusal, Refused
+from swarm.access.key_messages import FRESH_FOR, HolderAnswer, KeyAnswer, KeyRequest, to_sign
+from swarm.identity import peer_id_of
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refused, "description": "no personal key, or one that is not good here"},
+    403: {"model": Refused, "description": "banned"},
+    422: {"model": Refused, "description": "the request is malformed"},
+}
+
+
+def key_holder(context: ServiceContext) -> Callable[[Request], PersonalKey]:
+    """A dependency for routes under `/api/me`: whose request it is. Status 401 without a key that is good."""
+
+    def holder(request: Request) -> PersonalKey:
+        shown = bearer(request.headers)
+        if shown is None:
+            raise HTTPException(401, "show a personal key; `sahaj me LINK` gives one")
+        try:
+            key = read_key(shown, context.authority.public_key, context.run.name)
+        except KeyRefused as error:
+            raise HTTPException(401, str(error)) from None
+        if _is_banned(context, key.user, key.peer_id):
+            raise HTTPException(403, f"{key.user} is banned from this run; ask the organizer about it")
+        return key
+
+    return holder
+
+
+def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
+    """How a person gets a personal key. Ledger and Hub are asked in threads."""
+    router = APIRouter(tags=["me"], responses=ERRORS)
+    holder = key_holder(context)
+    token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; it is read below
+
+    @router.post(PERSONAL_KEY, response_model=KeyAnswer, dependencies=[token])
+    async def personal_key(request: Request, body: KeyRequest | None = None) -> Response:
+        """Give a key to a Hub user who shows a token, or to a machine that signs the request."""
+        shown = bearer(request.headers)
+        if shown is not None:
+            who = await hub.who_is(shown)
+            return _give(context, who if isinstance(who, Refused) else who.name, None)
+        if body is None:
+            message = "show a Hugging Face token, or sign the request as a machine that has joined"
+            return problem_response(Refusal.TOKEN_MISSING, message)
+        return await asyncio.to_thread(_asked_by_machine, context, body)  # it reads the ledger
+
+    @router.get("/api/me", response_model=HolderAnswer)
+    def whose_key(request: Request) -> Response:
+        """Whose key it is that the request shows."""
+        key = holder(request)
+        return JSONResponse(HolderAnswer(user=key.user, peer_id=key.peer_id).model_dump(), headers=NO_STORE)
+
+    return router
+
+
+def _asked_by_machine(context: ServiceContext, body: KeyRequest) -> Response:
+    try:
+        peer_id = str(peer_id_of(body.public_key))
+        content = to_sign(context.run.name, peer_id, body.time)
+        signed = RSAPublicKey.from_bytes(body.public_key).verify(content, body.signature)
+    except ValueError:
+        return problem_response(Refusal.MALFORMED, "public_key is not an RSA public key in hivemind's form")
+    if not signed:
+        return problem_response(Refusal.MALFORMED, "the request is not signed by this machine")
+    if abs(clock.now() - body.time) > FRESH_FOR:
+        return problem_response(Refusal.MALFORMED, "the request is old, or this machine's clock is wrong")
+    user = context.ledger.people.user_of(peer_id)
+    if user is None:
+        return problem_response(Refusal.NOT_ALLOWED, "this run has not counted anything of this machine yet")
+    return _give(context, user, peer_id)
+
+
+def _give(context: ServiceContext, user: str | Refused, peer_id: str | None) -> Response:
+    if isinstance(user, Refused):
+        return problem_response(user.error, user.message)
+    if _is_banned(context, user, peer_id):
+        return problem_response(Refusal.BANNED, f"{user} is banned from this run; ask the organizer about it")
+    text, key = issue_key(context.authority, context.run.name, user, peer_id)
+    answer = KeyAnswer(user=user, peer_id=peer_id, key=text, expires=key.expires)
+    return JSONResponse(answer.model_dump(), headers=NO_STORE)
+
+
+def _is_banned(context: ServiceContext, user: str, peer_id: str | None) -> bool:
+    banned = context.notices.decisions.banned
+    return is_among(user, banned) or peer_id in banned

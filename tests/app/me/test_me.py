@@ -1,0 +1,69 @@
+import base64
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hivemind.utils.crypto import RSAPublicKey
+
+from app.join.problems import ProblemKind
+from app.me.me import Figures, Me, describe, me
+from swarm.access.key_messages import KeyAnswer, to_sign
+from swarm.identity import load_identity, peer_id_of
+from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.support.problems import raises_problem
+
+NOW = 1_000_000.0
+OURS = KeyAnswer(user="asha", key="abc", expires=NOW + 30 * 86400)
+
+
+def test_what_is_told() -> None:
+    told = Me("river", OURS, Figures(rank=3, samples=12_345, hours=6.25), "https://pages.example/")
+    assert describe(told, NOW) == [
+        "In river you are asha.",
+        "12,345 samples in 6.2 hours: rank 3.",
+        "Your page: https://pages.example/my_machines?key=abc",
+        "The key is good for 30 days. Keep it to yourself: its holder can pause your machines.",
+    ]
+    unknown = dataclasses.replace(told, key=OURS.model_copy(update={"user": "~asha", "peer_id": "Qm"}), figures=None)
+    lines = describe(dataclasses.replace(unknown, dashboard=""), NOW)
+    assert lines[:2] == [
+        "In river you are ~asha (a name of your own choice).",
+        "Nothing has been counted for you yet.",
+    ]
+    assert lines[2].endswith("dashboard: abc") and lines[3].endswith("can pause this machine.")
+
+
+@pytest.fixture
+def coordinator() -> StandIn:
+    stand_in = StandIn()
+    stand_in.answers["GET /api/run"] = Answer(body={"name": "river", "dashboard": "https://pages.example"})
+    return stand_in
+
+
+def test_a_machine_asks_by_its_identity_while_its_peer_runs(coordinator: StandIn, tmp_path: Path) -> None:
+    held = load_identity(tmp_path / "identity.key")
+
+    def give(heard: Heard) -> Answer:
+        return Answer(body={"user": "~asha", "peer_id": str(held.peer_id), "key": "k", "expires": NOW})
+
+    coordinator.answers["POST /api/me/key"] = give
+    said: list[str] = []
+    me(coordinator.url, said.append, state=tmp_path)
+    body = next(one.body for one in coordinator.heard if one.method == "POST")
+    public_key, signature = base64.b64decode(body["public_key"]), base64.b64decode(body["signature"])
+    assert peer_id_of(public_key) == held.peer_id
+    content = to_sign("river", str(held.peer_id), body["time"])
+    assert RSAPublicKey.from_bytes(public_key).verify(content, signature)
+    assert said[0] == "In river you are ~asha (a name of your own choice)."
+    assert "my_machines?key=k" in said[2]
+    held.lock.close()
+
+
+def test_without_a_token_or_a_peer(coordinator: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAHAJ_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with raises_problem(ProblemKind.TOKEN_MISSING, "join first"):
+        me(coordinator.url, print)
+    with raises_problem(ProblemKind.TOKEN_MISSING, "no peer's folder"):
+        me(coordinator.url, print, state=tmp_path)
