@@ -18,6 +18,7 @@ MOST_TEAMS = 2000
 CREATED_A_DAY = 3  # by one person
 FORGOTTEN_AFTER = 30 * 86400.0  # seconds: a team that has given nothing by then makes room for others, if need be
 DAY = 86400.0  # seconds
+NO_SUCH_TEAM = "there is no team of that name in this run"
 
 
 class Obstacle(str, Enum):
@@ -132,9 +133,13 @@ def _checked(name: str) -> str:
 
 def _team(connection: Connection, name: str) -> str:
     """The id of a team."""
+    try:
+        name = team_name(name)
+    except NameRefused:  # no team can have it, and perhaps no database can be asked for it
+        raise TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM) from None
     found = connection.scalar(select(TeamRow.team_id).where(TeamRow.folded == folded(name)))
     if found is None:
-        raise TeamRefused(Obstacle.UNKNOWN, "there is no team of that name in this run")
+        raise TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM)
     return found
 
 
