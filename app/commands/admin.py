@@ -116,7 +116,7 @@ def admin(
                     status=problem.status,
                 ) from None
             raise
-    return EFFECTS[action].done.format(argument, new) if argument else _done_without(action)
+    return EFFECTS[action].done.format(argument, body.get("new")) if argument else _done_without(action)
 
 
 def body_of(action: Action, argument: str | None, new: str | None = None) -> dict[str, Any]:
