@@ -14,6 +14,7 @@ PAGES = {  # what each is called, and its icon; in their order, by the name of i
     "machines": (mark("Machines"), "memory"),
     "organizer": (mark("Organizer"), "key"),
     "person": (mark("Person"), "person"),
+    "team": (mark("Team"), "group"),
 }
 
 
@@ -23,7 +24,7 @@ def pages() -> list[StreamlitPage]:
 
 
 def page(name: str) -> StreamlitPage:
-    """One of them. That of a person, whom its query parameter names, is in no menu."""
+    """One of them. Those of a person and of a team, which a query parameter names, are in no menu."""
 
     def show() -> None:
         importlib.import_module(f"dashboard.views.{name}").show()
@@ -35,5 +36,5 @@ def page(name: str) -> StreamlitPage:
         icon=f":material/{icon}:",
         url_path=name,
         default=name == "overview",
-        visibility="hidden" if name == "person" else "visible",
+        visibility="hidden" if name in ("person", "team") else "visible",
     )

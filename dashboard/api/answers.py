@@ -221,6 +221,7 @@ class Person(Answer):
     present: bool = False
     days: list[Day] = []
     sessions: list[Session] = []
+    team: str | None = None
 
 
 class Device(Answer):

@@ -20,7 +20,19 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.answers import Checkpoint, Experts, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.answers import (
+    Checkpoint,
+    Experts,
+    Fill,
+    History,
+    Leader,
+    Machines,
+    Person,
+    Progress,
+    Run,
+    Team,
+    TeamPage,
+)
 
 T = TypeVar("T")
 
@@ -37,7 +49,7 @@ class Away(Exception):
 
 
 class NotThere(Exception):
-    """The run has no person of that name."""
+    """The run has no person or team of that name."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +119,14 @@ class Coordinator:
         """A person's badge, an SVG image; raises `NotThere`."""
         return self._ask("/api/badge.svg", bytes, 12, user=user)
 
+    def teams(self, period: str) -> Found[list[Team]]:
+        """Teams, in a `day`, a `week` or the `run`."""
+        return self._ask("/api/teams", list[Team], 6, period=period)
+
+    def team(self, name: str) -> Found[TeamPage]:
+        """A team; raises `NotThere`."""
+        return self._ask("/api/team", TeamPage, 6, name=name)
+
     def machines(self) -> Found[Machines]:
         """What it is computed on."""
         return self._ask("/api/machines", Machines, 6)
@@ -170,7 +190,10 @@ class Coordinator:
         until = time.monotonic() + PATIENCE
         try:
             with self._http.stream("GET", path, params=parameters) as answer:
-                if answer.status_code in (404, 422) and "user" in parameters:  # 422: no name that anybody could have
+                if answer.status_code in (404, 422) and parameters.keys() & {
+                    "user",
+                    "name",
+                }:  # 422: no name that anybody could have
                     raise NotThere(path)
                 if answer.status_code == 404:
                     raise Away(f"the coordinator has no {path}; it is older than these pages")

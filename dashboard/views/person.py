@@ -12,6 +12,7 @@ from dashboard.api.answers import Day, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
 from dashboard.language import _, mark
+from dashboard.views.teams import link_to
 
 PAUSES = (mark("paused"), mark("battery"), mark("metered line"), mark("traffic"), mark("hours"))  # as peers say
 AWAY_FOR = 86400.0  # seconds for which a machine that has left for a pause is shown as pausing
@@ -37,6 +38,8 @@ def _person() -> None:
         frame.nothing_yet(unknown, _("Names are on the page People; they are spelled exactly."))
         return
     _face(person)
+    if person.team:
+        link_to(person.team)
     _figures(person)
     share, sessions = st.columns(2, gap="large")
     with share:
