@@ -20,19 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.answers import (
-    Checkpoint,
-    Experts,
-    Fill,
-    History,
-    Leader,
-    Machines,
-    Person,
-    Progress,
-    Run,
-    Team,
-    TeamPage,
-)
+from dashboard.api.answers import Checkpoint, Experts, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.team_answers import Team, TeamPage
 
 T = TypeVar("T")
 

@@ -27,5 +27,5 @@ class TeamPage(Team):
     """All about one team."""
 
     rank: int
-    people: list[TeamPerson] = []
-    days: list[Day] = []
+    people: tuple[TeamPerson, ...] = ()
+    days: tuple[Day, ...] = ()
