@@ -110,6 +110,7 @@ app.command()(joining.join)
 app.command()(hosting.host_experts)
 app.add_typer(service.service, name="service")
 app.command()(me.me)
+app.command()(me.team)
 app.command()(leaving.leave)
 app.command()(doctor.doctor)
 
@@ -121,7 +122,8 @@ def admin(
         str,
         typer.Argument(
             help="allow, disallow, ban, unban, announce, pause, resume, restore (an older state of the model), stop, "
-            "flags (lists peers that look odd), or evidence (of lies that are proved); see docs/organizing.md",
+            "remove-team, rename-team, flags (lists peers that look odd), or evidence (of lies that are proved); see "
+            "docs/organizing.md",
             show_default=False,
         ),
     ],
@@ -129,10 +131,11 @@ def admin(
         str | None,
         typer.Argument(
             help="a name as the leaderboard shows it, in quotes ('~bob'), a peer id (ban, unban), a text to announce, "
-            "or the global step of a checkpoint (restore)",
+            "the global step of a checkpoint (restore), or a team's name",
             show_default=False,
         ),
     ] = None,
+    new: Annotated[str | None, typer.Argument(help="what a team is called then", show_default=False)] = None,
     key: Annotated[
         Path, typer.Option(help="the key file NAME-state/admin.key; by default ./admin.key", show_default=False)
     ] = Path("admin.key"),
@@ -142,7 +145,7 @@ def admin(
     set_verbosity(verbose=False)
     from app.organizing.admin import admin as send_command
 
-    _say(send_command(url, key, action, argument, insecure=insecure))
+    _say(send_command(url, key, action, argument, new, insecure=insecure))
 
 
 @app.command()

@@ -34,6 +34,7 @@ NameOption = Annotated[
 WriteTokenOption = Annotated[
     bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
 ]
+TeamOption = Annotated[str | None, typer.Option(help="a team of the run to be in from now on", show_default=False)]
 PeersOption = Annotated[
     list[str],
     typer.Option(

@@ -16,6 +16,7 @@ PAGES = {  # what each is called, and its icon; in their order, by the name of i
     "replay": (mark("Replay"), "replay"),
     "organizer": (mark("Organizer"), "key"),
     "person": (mark("Person"), "person"),
+    "team": (mark("Team"), "group"),
 }
 
 
@@ -25,7 +26,7 @@ def pages() -> list[StreamlitPage]:
 
 
 def page(name: str) -> StreamlitPage:
-    """One of them. That of a person, whom its query parameter names, is in no menu."""
+    """One of them. Those of a person and of a team, which a query parameter names, are in no menu."""
 
     def show() -> None:
         importlib.import_module(f"dashboard.views.{name}").show()
@@ -37,5 +38,5 @@ def page(name: str) -> StreamlitPage:
         icon=f":material/{icon}:",
         url_path=name,
         default=name == "overview",
-        visibility="hidden" if name == "person" else "visible",
+        visibility="hidden" if name in ("person", "team") else "visible",
     )

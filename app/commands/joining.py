@@ -31,6 +31,7 @@ from app.options import (
     PriorityOption,
     RelayOption,
     ShareOption,
+    TeamOption,
     UploadOption,
     VerboseOption,
     WhenOption,
@@ -44,6 +45,7 @@ from trainer.pausing.wishes import IDLE_AFTER, Wishes
 def join(
     url: LinkArgument,
     name: NameOption = None,
+    team: TeamOption = None,
     allow_write_token: WriteTokenOption = False,
     data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
     state: Annotated[
@@ -128,6 +130,7 @@ def join(
     )
     options = JoinOptions(
         name=name,
+        team=team,
         allow_write_token=allow_write_token,
         data=data,
         state=state,

@@ -1,10 +1,11 @@
-"""The command line of `sahaj me`."""
+"""The command lines of `sahaj me` and `sahaj team`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.me.team import TeamAction
 from app.options import LinkArgument, WriteTokenOption
 from app.startup import set_verbosity
 
@@ -19,3 +20,19 @@ def me(url: LinkArgument, state: StateOption = None, allow_write_token: WriteTok
     from app.me.me import me as tell
 
     tell(url, typer.echo, state=state, allow_write_token=allow_write_token)
+
+
+def team(
+    url: LinkArgument,
+    action: Annotated[
+        TeamAction | None, typer.Argument(help="by default it shows the teams and yours", show_default=False)
+    ] = None,
+    name: Annotated[str | None, typer.Argument(help="of the team to join or create", show_default=False)] = None,
+    state: StateOption = None,
+    allow_write_token: WriteTokenOption = False,
+) -> None:
+    """Show a run's teams and yours; join, create or leave one."""
+    set_verbosity(verbose=False)
+    from app.me.team import team as tell
+
+    tell(url, action, name, typer.echo, state=state, allow_write_token=allow_write_token)

@@ -224,11 +224,14 @@ def ask_for_pass(
     log: str,
     timer: StartupTimer,
     say: Say,
+    *,
+    team: str | None = None,
 ) -> Guest:
     """Get a pass for the peer whose folder this is.
 
     Args:
         log: name of the peer's log.
+        team: to be in from now on. Renewals do not ask for it again: the person may have left it since.
 
     Raises:
         SahajError: another process is this peer, or the coordinator does not let it in.
@@ -250,8 +253,16 @@ def ask_for_pass(
     )
     bearer = token.value if token else None
     with timer("asking for a pass"):
-        answer = client.join(request, bearer)
+        answer = client.join(request.model_copy(update={"team": team}) if team else request, bearer)
     return Guest(client, answer, request, bearer, identity, peer_folder)
+
+
+def team_line(wanted: str, answer: JoinAnswer) -> str:
+    """What has come of the wish to be in a team; whatever it is, the peer trains."""
+    if answer.team:
+        return f"You train for the team {answer.team}."
+    why = answer.no_team or "this coordinator has no teams"
+    return f"You are not in the team {wanted}: {why}. You train all the same; `sahaj team LINK` shows the teams."
 
 
 def is_unreachable(url: str, chosen: VolunteerOptions) -> bool:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from app.join import machine_checks, page_orders
 from app.join.address import coordinator_url, is_loopback
-from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
+from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
 from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
@@ -35,6 +35,7 @@ class JoinOptions:
     """What `sahaj join` can be told; every option has a default."""
 
     name: str | None = None  # self-chosen, where the run is open
+    team: str | None = None  # to be in
     allow_write_token: bool = False
     data: Path | None = None  # text of this machine, in place of the run's
     state: Path | None = None  # folder of identity and manifest
@@ -118,7 +119,7 @@ def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer,
         notebook=options.notebook,
     )
     peer_folder = options.state or default_folder(client.base)
-    guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say)
+    guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say, team=options.team)
     run = read_manifest(guest.answer.manifest, data=options.data, trusted=is_loopback(client.base))
     with timer("checking this machine"):
         found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
@@ -128,6 +129,8 @@ def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer,
     own = admitted.gate.own
     for line in machine_checks.plan(run, own.user, verified=own.verified, client_mode=client_mode):
         say(one_line(line))
+    if options.team:
+        say(one_line(team_line(options.team, guest.answer)))
     for finding in found:
         say(finding.message)
     return admitted, client_mode

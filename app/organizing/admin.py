@@ -33,6 +33,8 @@ class Action(str, Enum):
     RESUME = "resume"
     RESTORE = "restore"
     STOP = "stop"
+    REMOVE_TEAM = "remove-team"
+    RENAME_TEAM = "rename-team"
     FLAGS = "flags"
     EVIDENCE = "evidence"
 
@@ -63,25 +65,34 @@ EFFECTS = {
         "The run is stopped: trainers leave within a minute. `sahaj admin URL resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
+    Action.REMOVE_TEAM: Effect("name", "The team {0} is removed; its people keep their own credit."),
+    Action.RENAME_TEAM: Effect("name", "The team {0} is called {1} now."),
     Action.FLAGS: Effect(None, "No flags."),
     Action.EVIDENCE: Effect("name", "Nothing is proved of {0}."),
 }
 
 
 def admin(
-    url: str, key_file: Path, action: Action | str, argument: str | None = None, *, insecure: bool = False
+    url: str,
+    key_file: Path,
+    action: Action | str,
+    argument: str | None = None,
+    new: str | None = None,
+    *,
+    insecure: bool = False,
 ) -> str:
     """Carry out an action at a running coordinator; returns a line that says what has changed.
 
     Args:
-        argument: a name to allow, ban or unban, or the text of an announcement (empty: none any more).
+        argument: a name to allow, ban or unban, the text of an announcement (empty: none any more), or a team's name.
+        new: what the team is called from now on.
         insecure: send the key although the connection is not encrypted.
 
     Raises:
         JoinProblem: the coordinator cannot be asked, does not accept the key, or refuses.
     """
     action = _action(action)
-    body = body_of(action, argument)
+    body = body_of(action, argument, new)
     with CoordinatorClient(url) as client:
         if not (insecure or is_private(client.base)):
             raise JoinProblem(
@@ -105,16 +116,19 @@ def admin(
                     status=problem.status,
                 ) from None
             raise
-    return EFFECTS[action].done.format(argument) if argument else _done_without(action)
+    return EFFECTS[action].done.format(argument, body.get("new")) if argument else _done_without(action)
 
 
-def body_of(action: Action, argument: str | None) -> dict[str, Any]:
+def body_of(action: Action, argument: str | None, new: str | None = None) -> dict[str, Any]:
     """The body of the request.
 
     Raises:
         JoinProblem: the argument is missing, too long, or not wanted.
     """
     key = EFFECTS[action].argument
+    if (new is not None) != (action is Action.RENAME_TEAM):
+        wrong = "takes one argument" if new is not None else "needs a team and its new name"
+        raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: {wrong}, as `{_example(action)}`")
     if key is None:
         if argument is not None:
             raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: takes no argument, got {argument!r}")
@@ -136,7 +150,15 @@ def body_of(action: Action, argument: str | None) -> dict[str, Any]:
         raise JoinProblem(
             ProblemKind.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
         )
-    return {key: text}
+    return {key: text} if new is None else {key: text, "new": _new_name(new)}
+
+
+def _new_name(text: str) -> str:
+    if len(text) > LONGEST_NAME or not text.isprintable() or not text.strip():
+        raise JoinProblem(
+            ProblemKind.MALFORMED, f"rename-team: the new name must be one line of at most {LONGEST_NAME} characters"
+        )
+    return text.strip()
 
 
 def describe_flags(answer: bytes, now: float) -> str:
@@ -214,7 +236,12 @@ def _done_without(action: Action) -> str:
 
 
 def _example(action: Action) -> str:
-    examples = {Action.ANNOUNCE: "'Back at nine'", Action.RESTORE: "1200"}
+    examples = {
+        Action.ANNOUNCE: "'Back at nine'",
+        Action.RESTORE: "1200",
+        Action.REMOVE_TEAM: "'River people'",
+        Action.RENAME_TEAM: "'River people' Stream",
+    }
     return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"
 
 

@@ -23,7 +23,9 @@ from coordinator.http.routes.me import key_routes
 from coordinator.http.routes.my_machines import my_machine_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
+from coordinator.http.routes.teams import team_refused, team_routes
 from coordinator.ledger.storage.database import LedgerError
+from coordinator.ledger.teams.membership import TeamRefused
 from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError, StorageError
 from swarm.program import program_version
@@ -62,10 +64,12 @@ def make_app(context: ServiceContext) -> FastAPI:
     app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))
     app.include_router(people_routes(context, avatars))
+    app.include_router(team_routes(context, avatars))
     app.include_router(expert_routes(context))
     app.include_router(admin_routes(context, avatars))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(TeamRefused, team_refused)
     app.add_exception_handler(SahajError, _known_error)
     attempts = RateLimit(context.limits.per_address, context.limits.window)
     app.add_middleware(RequestLimits, attempts=attempts, count=metrics.count_join)

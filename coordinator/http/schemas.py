@@ -24,6 +24,7 @@ from coordinator.ledger.answers import (
     StepSummary,
     UserDay,
 )
+from coordinator.ledger.teams.answers import Membership, TeamDay, TeamPerson, TeamSummary
 from swarm.access.join_messages import TokenizerFile
 
 
@@ -201,6 +202,26 @@ class PersonAnswer(Contributor, Profile):
     milestones: list[ReachedMilestone] = Field(description="in the order in which they were reached")
     days: list[UserDay] = Field(description="in order; those on which nothing was counted are left out")
     sessions: list[SessionAnswer] = Field(description="by their newest reports, the newest first")
+    team: str | None = Field(description="that they are in now")
+
+
+class TeamPersonAnswer(TeamPerson, Profile):
+    """Somebody who is in a team, or has given something to it."""
+
+
+class TeamAnswer(TeamSummary):
+    """One team, with its people and its days."""
+
+    rank: int = Field(description="on the board of the whole run, the first being 1")
+    people: list[TeamPersonAnswer] = Field(description="those who gave most first")
+    days: list[TeamDay] = Field(description="in order; those on which nothing was counted are left out")
+
+
+class MyTeamAnswer(Answer):
+    """The team of a key's holder."""
+
+    user: str
+    team: Membership | None
 
 
 class MachinesAnswer(Answer):

@@ -31,7 +31,9 @@ from coordinator.ledger.rounds import RoundQueries
 from coordinator.ledger.serving import ServingBound, count_served
 from coordinator.ledger.storage.backup import back_up
 from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, portions, reading, upsert, writing
-from coordinator.ledger.tables import DayRow, EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
+from coordinator.ledger.tables import EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
+from coordinator.ledger.teams.credit import credit_days
+from coordinator.ledger.teams.membership import Teams
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +55,14 @@ class Ledger:
     """What the run has done and who did it. Threads may share a ledger; every method is one transaction.
 
     All methods raise `LedgerError` if the database fails. A failed `record` has changed nothing. `history` is the run
-    over time, `people` is about users and their devices, `rounds` about averaging as the coordinator saw it.
+    over time, `people` is about users and their devices, `rounds` about averaging as the coordinator saw it, `teams`
+    about who works together.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.history, self.people, self.rounds = History(engine), PeopleQueries(engine), RoundQueries(engine)
+        self.teams = Teams(engine)
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(
@@ -238,7 +242,7 @@ def _write_batch(connection: Connection, batch: Batch, now: float, serving: Serv
     upsert(
         connection, StepRow, list(sums.steps.values()), adding=("samples", "tokens", "peers", "loss_sum"), kept="time"
     )
-    upsert(connection, DayRow, list(sums.days.values()), adding=("samples", "tokens", "seconds", "tokens_served"))
+    credit_days(connection, list(sums.days.values()))
     if serving is not None:
         count_served(connection, batch.accepted, sums.sessions, serving, day_of(now))
     return new

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, select, update
 
 from coordinator.ledger.ingest import Row, SessionReport
 from coordinator.ledger.storage.database import portions, upsert
-from coordinator.ledger.tables import DayRow, ServedRow, SessionRow
+from coordinator.ledger.tables import ServedRow, SessionRow
+from coordinator.ledger.teams.credit import credit_days
 
 
 @dataclass(frozen=True)
@@ -118,4 +119,4 @@ def _credit(connection: Connection, tokens: Mapping[tuple[str, str], int], day: 
         {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": 0.0, "tokens_served": served}
         for user, served in of_users.items()
     ]
-    upsert(connection, DayRow, rows, adding=("samples", "tokens", "seconds", "tokens_served"))
+    credit_days(connection, rows)

@@ -3,7 +3,7 @@
 import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Double, String
+from sqlalchemy import JSON, BigInteger, Double, Index, String, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -89,6 +89,57 @@ class DayRow(Base):
     samples: Mapped[int]
     tokens: Mapped[int]
     seconds: Mapped[float]
+    tokens_served: Mapped[int]
+
+
+class TeamRow(Base):
+    """A team. `folded` is its name as names are compared; `creator` and `created` bound how many somebody creates."""
+
+    __tablename__ = "teams"
+    team_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    name: Mapped[str]
+    folded: Mapped[str] = mapped_column(unique=True)
+    creator: Mapped[str]
+    created: Mapped[float]
+
+
+_MEMBERS = text("is_member")
+
+
+class TeamMemberRow(Base):
+    """What a user has given to a team while they were in it; `is_member` tells whether they are now.
+
+    It is counted in the transaction that credits the user, for the team that they are in then, and stays when they
+    leave. Rows of those who have left without having given anything are removed.
+    """
+
+    __tablename__ = "team_members"
+    __table_args__ = (
+        Index(
+            "one_team_each",
+            "user_name",
+            unique=True,
+            sqlite_where=text("is_member"),
+            postgresql_where=text("is_member"),
+        ),
+        {"sqlite_with_rowid": False},
+    )
+    team_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    user_name: Mapped[str] = mapped_column(primary_key=True)
+    is_member: Mapped[bool]
+    since: Mapped[float]
+    samples: Mapped[int]
+    tokens_served: Mapped[int]
+
+
+class TeamDayRow(Base):
+    """What was counted for a team on a day (UTC), over all who were in it then."""
+
+    __tablename__ = "team_days"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    day: Mapped[datetime.date] = mapped_column(primary_key=True)
+    team_id: Mapped[str] = mapped_column(String(16), primary_key=True, index=True)
+    samples: Mapped[int]
     tokens_served: Mapped[int]
 
 

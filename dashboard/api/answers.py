@@ -233,6 +233,7 @@ class Person(Answer):
     milestones: list[Milestone] = []
     days: list[Day] = []
     sessions: list[Session] = []
+    team: str | None = None
 
 
 class Device(Answer):

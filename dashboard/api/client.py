@@ -21,6 +21,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from dashboard.api.answers import Checkpoint, Experts, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.team_answers import Team, TeamPage
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class Away(Exception):
 
 
 class NotThere(Exception):
-    """The run has no person of that name."""
+    """The run has no person or team of that name."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,14 @@ class Coordinator:
         """An image of what a person gave, for them to share, in a language; raises `NotThere`."""
         return self._ask("/api/card.svg", bytes, 12, user=user, lang=language)
 
+    def teams(self, period: str) -> Found[list[Team]]:
+        """Teams, in a `day`, a `week` or the `run`."""
+        return self._ask("/api/teams", list[Team], 6, period=period)
+
+    def team(self, name: str) -> Found[TeamPage]:
+        """A team; raises `NotThere`."""
+        return self._ask("/api/team", TeamPage, 6, name=name)
+
     def machines(self) -> Found[Machines]:
         """What it is computed on."""
         return self._ask("/api/machines", Machines, 6)
@@ -174,7 +183,10 @@ class Coordinator:
         until = time.monotonic() + PATIENCE
         try:
             with self._http.stream("GET", path, params=parameters) as answer:
-                if answer.status_code in (404, 422) and "user" in parameters:  # 422: no name that anybody could have
+                if answer.status_code in (404, 422) and parameters.keys() & {
+                    "user",
+                    "name",
+                }:  # 422: no name that anybody could have
                     raise NotThere(path)
                 if answer.status_code == 404:
                     raise Away(f"the coordinator has no {path}; it is older than these pages")

@@ -5,20 +5,16 @@ import streamlit as st
 
 from dashboard import context, frame, navigation, texts
 from dashboard.api.answers import Leader
-from dashboard.language import _, current, mark
+from dashboard.language import _, current
+from dashboard.views.periods import PERIODS, choose_period
 
-PERIODS = {mark("Whole run"): "run", mark("7 days"): "week", mark("Today"): "day"}
 ROWS_SEEN = 14
 
 
 def leaderboard() -> None:
     """Draw the table, with a period to choose and a search."""
-    st.subheader(_("Leaderboard"), anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        periods = list(PERIODS)
-        chosen = (
-            st.segmented_control(_("Period"), periods, default=periods[0], format_func=_, key="period") or periods[0]
-        )
+        chosen = choose_period("period")
         wanted = st.text_input(
             _("Search"), placeholder=_("a name"), icon=":material/search:", key="search", max_chars=100, width=260
         )

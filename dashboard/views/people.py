@@ -13,6 +13,7 @@ from dashboard.charts.packing import pack
 from dashboard.language import _, current, mark
 from dashboard.views.experts import experts
 from dashboard.views.leaderboard import leaderboard
+from dashboard.views.teams import teams
 
 SEEN = (mark("here now"), mark("today"), mark("in the last 7 days"), mark("earlier"))
 LIGHT, LIGHT_INKS = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#ffffff", "#1b2733")
@@ -24,10 +25,21 @@ ASPECT = 2.4  # of the bubbles on a broad screen
 
 def show() -> None:
     """The whole page."""
-    frame.keep_new(leaderboard, 6)
+    frame.keep_new(_boards, 6)
     frame.keep_new(experts, 2)
     frame.keep_new(_bubbles, 12)
     frame.keep_new(_thanks, 12)
+
+
+def _boards() -> None:
+    """Of persons, or of teams."""
+    st.subheader(_("Leaderboard"), anchor=False)
+    boards = {mark("Persons"): leaderboard, mark("Teams"): teams}
+    kinds = list(boards)
+    kind = st.segmented_control(
+        _("Board"), kinds, default=kinds[0], format_func=_, key="board", label_visibility="collapsed"
+    )
+    boards[kind or kinds[0]]()
 
 
 def _bubbles() -> None:

@@ -13,6 +13,7 @@ from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
 from dashboard.components.mounting import component
 from dashboard.language import _, current, mark
+from dashboard.views.teams import link_to
 
 PAUSES = (mark("paused"), mark("battery"), mark("metered line"), mark("traffic"), mark("hours"))  # as peers say
 MOST_MILESTONES = 10  # shown, the newest
@@ -40,6 +41,8 @@ def _person() -> None:
         frame.nothing_yet(unknown, _("Names are on the page People; they are spelled exactly."))
         return
     _face(person)
+    if person.team:
+        link_to(person.team)
     _figures(person)
     share, sessions = st.columns(2, gap="large")
     with share:

@@ -30,6 +30,7 @@ class JoinRequest(Message):
     fingerprint: dict[str, str] | None = Field(
         None, description="what the peer trains with, key by key, where it knows: at a renewal"
     )
+    team: str | None = Field(None, max_length=100, description="the team to be in from now on")
 
 
 class RenewalRequest(JoinRequest):
@@ -72,6 +73,8 @@ class JoinAnswer(Renewed):
 
     authority: Base64Bytes = Field(description="public key that passes are checked with")
     manifest: Manifest
+    team: str = Field("", description="that the person is in now, if one was asked for")
+    no_team: str = Field("", description="why that was not possible, one line")
 
 
 class Refusal(str, Enum):

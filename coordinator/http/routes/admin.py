@@ -46,6 +46,18 @@ class NameOrder(Message):
     )
 
 
+class TeamOrder(Message):
+    """The team that an order is about."""
+
+    name: Annotated[Line, Field(max_length=100)]
+
+
+class RenameOrder(TeamOrder):
+    """What a team is called from now on."""
+
+    new: Annotated[Line, Field(max_length=100)]
+
+
 class AnnouncementOrder(Message):
     """A line for everybody."""
 
@@ -130,9 +142,24 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
         """What audits have proved of a user or a peer; each with the header, the reducer's account and the pieces."""
         return JSONResponse(read_evidence(context.folder / EVIDENCE, name), headers=NO_STORE)
 
+    _add_team_orders(router, context, decided)
     for path, order in (("/pause", notices.pause), ("/resume", notices.resume), ("/stop", notices.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
     return router
+
+
+def _add_team_orders(router: APIRouter, context: ServiceContext, decided: Callable[[], Response]) -> None:
+    @router.post("/remove-team", response_model=DecisionsAnswer)
+    def remove_team(order: TeamOrder) -> Response:
+        """Take a team off the board; its people keep their own credit."""
+        context.ledger.teams.remove(order.name)
+        return decided()
+
+    @router.post("/rename-team", response_model=DecisionsAnswer)
+    def rename_team(order: RenameOrder) -> Response:
+        """Call a team something else."""
+        context.ledger.teams.rename(order.name, order.new)
+        return decided()
 
 
 def _key_check(context: ServiceContext) -> Callable[[Request], None]:

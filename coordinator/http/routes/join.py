@@ -19,6 +19,7 @@ from coordinator.context import ServiceContext
 from coordinator.http.request_limits import JOIN, too_many
 from coordinator.http.responses import NO_STORE, bearer, problem_response
 from coordinator.ledger.storage.database import LedgerError
+from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.public_run import without_secrets
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
 from swarm.identity import peer_id_of
@@ -142,7 +143,22 @@ def _standing(context: ServiceContext, user: str) -> Standing | None:
 def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
     given = give_pass(context, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
     authority = base64.b64encode(context.authority.public_key)
-    return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
+    team, no_team = _enter_team(context, user, body.team) if body.team else ("", "")
+    own = {"authority": authority, "manifest": manifest, "team": team, "no_team": no_team}
+    return JoinAnswer.model_validate(given | own)
+
+
+def _enter_team(context: ServiceContext, user: str, name: str) -> tuple[str, str]:
+    """The team that the user is in then, or why that was not possible: nothing that keeps anybody from joining."""
+    try:
+        context.ledger.teams.join(user, name)
+        found = context.ledger.teams.of(user)
+        return (found.name if found else ""), ""
+    except TeamRefused as error:
+        return "", str(error)
+    except LedgerError as error:
+        logger.warning("%s did not come into a team: %s", user, error)
+        return "", "the ledger cannot be written now"
 
 
 def _refuse(refused: Refused, count: Callable[[str], None]) -> Response:

@@ -132,12 +132,12 @@ def _ranking(leaders: list[Leader]) -> Ranking:
 def _leaderboard(context: RunContext, avatars: Avatars, period: Period, ranking: Cached[Ranking]) -> list[LeaderAnswer]:
     since = first_day(period, today())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
-    return [LeaderAnswer(**dict(one), **_profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
+    return [LeaderAnswer(**dict(one), **profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
 
 
 def _sessions(ledger: Ledger, avatars: Avatars) -> list[SessionAnswer]:
     found = ledger.people.newest_sessions(MOST_SESSIONS)
-    return [_session(one, _profile(avatars, one.user)) for one in found]
+    return [_session(one, profile(avatars, one.user)) for one in found]
 
 
 def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
@@ -145,13 +145,14 @@ def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
 
 
 def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) -> PersonAnswer:
-    profile, people = _profile(avatars, leader.user), context.ledger.people
+    shown, people = profile(avatars, leader.user), context.ledger.people
     sessions, days = people.newest_sessions(SESSIONS_OF_ONE, leader.user), people.days(leader.user)
     return PersonAnswer(
-        **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
+        **dict(leader) | shown | {"sessions": [_session(one, shown) for one in sessions]},
         rank=rank,
         present=leader.sessions_present > 0,
         days=days,
+        team=team.name if (team := context.ledger.teams.of(leader.user)) else None,
         **vars(career(days, today())),
     )
 
@@ -189,7 +190,8 @@ def _thanks(run_name: str, ranking: Ranking) -> str:
     return thanks(run_name, [(user, is_verified(user)) for user in users])
 
 
-def _profile(avatars: Avatars, user: str) -> dict[str, Any]:
+def profile(avatars: Avatars, user: str) -> dict[str, Any]:
+    """What is shown beside a name, as the fields of a `Profile`."""
     return {"verified": is_verified(user), "avatar": avatars.get(user)}
 
 

@@ -36,6 +36,7 @@ def key_file(tmp_path: Path) -> Path:
         ("resume", None, {}),
         ("restore", "1200", {"step": 1200}),
         ("stop", None, {}),
+        ("remove-team", "River people", {"name": "River people"}),
     ],
 )
 def test_an_action_is_carried_out(
@@ -47,6 +48,16 @@ def test_an_action_is_carried_out(
     assert (heard.path, heard.bearer, heard.body) == (f"/api/admin/{action}", KEY, body)
     assert line.isprintable()
     assert (argument or "").strip() in line
+
+
+def test_a_team_is_renamed(server: StandIn, key_file: Path):
+    server.answers["POST /api/admin/rename-team"] = Answer(body={})
+    assert admin(server.url, key_file, "rename-team", "River", " Stream ") == "The team River is called Stream now."
+    assert server.heard[-1].body == {"name": "River", "new": "Stream"}
+    for action, new in (("rename-team", None), ("rename-team", " "), ("rename-team", "a\nb"), ("ban", "Stream")):
+        with raises_problem(ProblemKind.MALFORMED):
+            admin(server.url, key_file, action, "River", new)
+    assert len(server.heard) == 1
 
 
 @pytest.mark.parametrize(

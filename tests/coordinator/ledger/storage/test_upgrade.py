@@ -20,7 +20,9 @@ from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
 
-TAKE_BACK_TO_THE_THIRD = (  # what the fifth and the fourth step have added
+TEAMS = ("team_days", "team_members", "teams")
+TAKE_BACK_TO_THE_THIRD = (  # what the sixth, the fifth and the fourth step have added
+    *(f"DROP TABLE {name}" for name in TEAMS),
     "ALTER TABLE sessions DROP COLUMN pause",
     "ALTER TABLE sessions DROP COLUMN hosts_experts",
     "ALTER TABLE sessions DROP COLUMN tokens_served",
@@ -133,6 +135,26 @@ def test_a_ledger_from_before_hosts_had_credit_keeps_its_people(
     engine.dispose()
     ledger = open_ledger(ledger_url, tmp_path)
     assert [(one.user, one.samples, one.tokens_served) for one in ledger.leaderboard()] == [("asha", 32, 0)]
+    ledger.close()
+
+
+def test_a_ledger_from_before_teams_keeps_its_people_and_has_teams(
+    ledger_url: str, tmp_path: Path, report: Callable[..., SessionReport]
+) -> None:
+    ledger = open_ledger(ledger_url, tmp_path)
+    ledger.record([report("a", steps={1: (32, 9.0)})])
+    ledger.close()
+    engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
+    with engine.begin() as connection:
+        for name in TEAMS:
+            connection.execute(text(f"DROP TABLE {name}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0005'"))
+    engine.dispose()
+    ledger = open_ledger(ledger_url, tmp_path)
+    ledger.teams.create("asha", "River")
+    ledger.record([report("a", steps={1: (32, 9.0), 2: (8, 9.0)})])
+    assert [(one.user, one.samples) for one in ledger.leaderboard()] == [("asha", 40)]
+    assert [(one.name, one.samples) for one in ledger.teams.board()] == [("River", 8)]
     ledger.close()
 
 

@@ -1,0 +1,147 @@
+"""The routes about teams: the board and a team for everybody, and a person's own team with their personal key."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Security
+from fastapi.responses import Response
+from fastapi.security import HTTPBearer
+from pydantic import Field
+
+from coordinator.access.hub_identity import Avatars
+from coordinator.context import ServiceContext
+from coordinator.http.responses import (
+    CACHE_SECONDS,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Cached,
+    CachedJson,
+    ProblemAnswer,
+    json_response,
+    problem_response,
+)
+from coordinator.http.routes.me import ERRORS, key_holder
+from coordinator.http.routes.people import first_day, profile, today
+from coordinator.http.schemas import MyTeamAnswer, Period, TeamAnswer, TeamPersonAnswer
+from coordinator.ledger.teams.answers import TeamSummary
+from coordinator.ledger.teams.membership import NO_SUCH_TEAM, Obstacle, TeamRefused
+from coordinator.ledger.teams.names import folded
+from swarm.access.join_messages import Message, Refusal
+from swarm.rate_limit import RateLimit
+
+MOST_ON_BOARD = 2000
+MOST_PEOPLE = 1000  # of one team
+MOST_TEAMS_CACHED = 200
+CHANGES, CHANGES_WITHIN = 20, 3600.0  # of one person's team, seconds
+_REFUSALS = {
+    Obstacle.NAME: (Refusal.MALFORMED, 422),
+    Obstacle.UNKNOWN: (Refusal.MALFORMED, 404),
+    Obstacle.TAKEN: (Refusal.MALFORMED, 409),
+    Obstacle.TOO_MANY: (Refusal.TOO_MANY, 429),
+}
+TAKEN: dict[int | str, dict[str, Any]] = {409: {"model": ProblemAnswer, "description": "there is one of that name"}}
+
+TeamName = Annotated[str, Query(max_length=100, description="a team's name, whatever the case of its letters")]
+
+
+class TeamOrder(Message):
+    """The team to be in."""
+
+    name: str = Field(max_length=100)
+    create: bool = Field(False, description="a new one; otherwise it must be there")
+
+
+def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
+    """What everybody may see is read from the ledger at most once in `CACHE_SECONDS`; a person's own team is not."""
+    router = APIRouter(tags=["teams"], responses=UNAVAILABLE)
+    teams, holder = context.ledger.teams, key_holder(context)
+    key = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; it is read by `holder`
+    ranking = Cached(lambda: _ranking(teams.board()), CACHE_SECONDS)
+    boards = {period: CachedJson(partial(_board, context, period, ranking)) for period in Period}
+    changes = RateLimit(CHANGES, CHANGES_WITHIN)
+
+    @lru_cache(MOST_TEAMS_CACHED)
+    def team_of(name: str) -> CachedJson:
+        return CachedJson(lambda: _team(context, avatars, *ranking()[name]))
+
+    @router.get("/api/teams", response_model=list[TeamSummary])
+    def board(period: Period = Period.RUN) -> Response:
+        """Teams, the one with most samples first: today (UTC), in the last seven days, or ever."""
+        return boards[period]()
+
+    @router.get("/api/team", response_model=TeamAnswer, responses=NOT_FOUND)
+    def team(name: TeamName) -> Response:
+        """One team: who is in it, what each gave to it, and its days."""
+        wanted = folded(name)
+        return team_of(wanted)() if wanted in ranking() else refusal_response(_unknown())
+
+    mine = APIRouter(tags=["me"], responses=ERRORS | UNAVAILABLE, dependencies=[key])
+
+    def own(user: str) -> Response:
+        return json_response(MyTeamAnswer(user=user, team=teams.of(user)), 0)
+
+    def changed(user: str, change: Callable[[], None]) -> Response:
+        if (seconds := changes.attempt(user)) is not None:
+            message = f"your team has changed too often; try again in {seconds} s"
+            return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
+        change()
+        return own(user)
+
+    @mine.get("/api/me/team", response_model=MyTeamAnswer)
+    def own_team(request: Request) -> Response:
+        """The team of the key's holder."""
+        return own(holder(request).user)
+
+    @mine.post("/api/me/team", response_model=MyTeamAnswer, responses=NOT_FOUND | TAKEN)
+    def enter(order: TeamOrder, request: Request) -> Response:
+        """Join a team, or create one, and be in no other."""
+        user = holder(request).user
+        return changed(user, lambda: (teams.create if order.create else teams.join)(user, order.name))
+
+    @mine.delete("/api/me/team", response_model=MyTeamAnswer)
+    def leave(request: Request) -> Response:
+        """Be in no team; what was given to it stays with it."""
+        user = holder(request).user
+        return changed(user, lambda: teams.leave(user))
+
+    router.include_router(mine)
+    return router
+
+
+async def team_refused(request: Request, error: Exception) -> Response:
+    """The response where something about a team is not possible."""
+    assert isinstance(error, TeamRefused)
+    return refusal_response(error)
+
+
+def refusal_response(error: TeamRefused) -> Response:
+    """The response that says why."""
+    refusal, status = _REFUSALS[error.obstacle]
+    return problem_response(refusal, str(error), status=status)
+
+
+def _unknown() -> TeamRefused:
+    return TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM)
+
+
+def _ranking(teams: list[TeamSummary]) -> dict[str, tuple[int, TeamSummary]]:
+    return {folded(one.name): (rank, one) for rank, one in enumerate(teams, start=1)}
+
+
+def _board(
+    context: ServiceContext, period: Period, ranking: Cached[dict[str, tuple[int, TeamSummary]]]
+) -> list[TeamSummary]:
+    since = first_day(period, today())
+    found = [one for _, one in ranking().values()] if since is None else context.ledger.teams.board(since=since)
+    return found[:MOST_ON_BOARD]
+
+
+def _team(context: ServiceContext, avatars: Avatars, rank: int, team: TeamSummary) -> TeamAnswer:
+    people = context.ledger.teams.people(team.name, MOST_PEOPLE)
+    return TeamAnswer(
+        **dict(team),
+        rank=rank,
+        people=[TeamPersonAnswer(**dict(one), **profile(avatars, one.user)) for one in people],
+        days=context.ledger.teams.days(team.name),
+    )

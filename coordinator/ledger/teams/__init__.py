@@ -1,0 +1,1 @@
+"""Teams: their names, who is in them, and what they have given."""

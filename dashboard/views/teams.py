@@ -1,0 +1,78 @@
+"""The board of teams, in the whole run or lately."""
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import context, frame, navigation, texts
+from dashboard.api.client import Away
+from dashboard.api.team_answers import Team
+from dashboard.language import _, current
+from dashboard.views.periods import PERIODS, choose_period
+
+ROWS_SEEN = 14
+
+
+def teams() -> None:
+    """Draw the table, with a period to choose."""
+    chosen = choose_period("team-period")
+    try:
+        found = context.coordinator().teams(PERIODS[chosen])
+    except Away:  # as an older coordinator has none
+        frame.nothing_yet(_("No team yet"), _("`sahaj team LINK create NAME` begins one."))
+        return
+    if not found.value:
+        frame.nothing_yet(_("No team yet"), _("`sahaj team LINK create NAME` begins one."))
+        return
+    _rows(_table(found.at, chosen, current(), found.value))
+    st.caption(_("What somebody gives while in a team stays with it. Choose a row to see a team's page."))
+
+
+@st.cache_resource(show_spinner=False, max_entries=12)
+def _table(at: float, period: str, language: str, _teams: list[Team]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Rank": range(1, len(_teams) + 1),
+            _("Team"): [texts.line(one.name, texts.LONGEST_NAME) for one in _teams],
+            _("Samples"): [one.samples for one in _teams],
+            _("Share"): [one.share for one in _teams],
+            _("Members"): [one.members for one in _teams],
+            _("Here now"): [one.present for one in _teams],
+            "name": [one.name for one in _teams],
+        }
+    )
+
+
+def _rows(table: pd.DataFrame) -> None:
+    most = float(table[_("Share")].max()) or 1.0
+    columns = {
+        "Rank": st.column_config.NumberColumn("#", width=40),
+        _("Team"): st.column_config.TextColumn(width=200),
+        _("Samples"): st.column_config.NumberColumn(format="compact"),
+        _("Share"): st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=most),
+        _("Members"): st.column_config.NumberColumn(format="localized"),
+        _("Here now"): st.column_config.NumberColumn(format="localized"),
+        "name": None,
+    }
+    chosen = st.dataframe(
+        table,
+        hide_index=True,
+        column_config=columns,
+        placeholder="",
+        height=38 + 35 * min(ROWS_SEEN, len(table)),
+        on_select="rerun",
+        selection_mode="single-row",
+        key="teams",
+    )
+    rows = chosen.selection.rows if chosen else []
+    if rows and rows[0] < len(table):
+        link_to(str(table["name"].iloc[rows[0]]))
+
+
+def link_to(name: str) -> None:
+    """A link to a team's page."""
+    st.page_link(
+        navigation.page("team"),
+        label=_("The team {name}").format(name=texts.name(name)),
+        icon=":material/group:",
+        query_params={"name": name},
+    )

@@ -1,0 +1,141 @@
+"""Teams over HTTP: the board and a team for everybody, one's own with a personal key, and the organizer's orders."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from coordinator.access.person_key import issue_key
+from coordinator.http.responses import Cached
+from coordinator.http.routes.teams import CHANGES
+from coordinator.ledger.ingest import SessionReport
+from swarm.access.passes import load_authority
+from tests.coordinator.http.conftest import Service
+
+Serve = Callable[..., Service]
+Report = Callable[..., SessionReport]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are found anew for each request."""
+    found = Cached.__call__
+
+    def anew(self: Cached[Any]) -> Any:
+        self._found = None
+        return found(self)
+
+    monkeypatch.setattr(Cached, "__call__", anew)
+
+
+def mine(service: Service, user: str, method: str = "GET", **body: Any) -> httpx.Response:
+    key, _ = issue_key(service.context.authority, service.context.run.name, user, None)
+    headers = {"Authorization": f"Bearer {key}"}
+    return service.client.request(method, "/api/me/team", json=body or None, headers=headers)
+
+
+def board(service: Service, period: str = "run") -> list[tuple[str, int, int, int, float]]:
+    answer = service.client.get("/api/teams", params={"period": period})
+    assert answer.headers["cache-control"] == "public, max-age=5"
+    return [(one["name"], one["members"], one["present"], one["samples"], one["share"]) for one in answer.json()]
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    assert answer.headers["cache-control"] == "no-store"
+    assert set(answer.json()) == {"error", "message"} and answer.json()["message"].isprintable()
+    return answer.status_code, answer.json()["error"]
+
+
+def test_a_person_creates_joins_and_leaves_a_team(serve: Serve, report: Report) -> None:
+    service = serve(open=True)
+    assert mine(service, "asha").json() == {"user": "asha", "team": None}
+    assert board(service) == []
+    answer = mine(service, "asha", "POST", name="  River  people ", create=True)
+    assert answer.status_code == 200 and answer.headers["cache-control"] == "no-store"
+    assert answer.json()["team"]["name"] == "River people"
+    assert mine(service, "~boat", "POST", name="RIVER PEOPLE").json()["team"]["samples"] == 0
+    service.context.ledger.record(
+        [report("a" * 32, peer_id="12D3KooWSecretPeera", steps={9: (60, 5.0)}, last_seen=2000.0)]
+    )
+    assert board(service) == [("River people", 2, 0, 60, pytest.approx(60 / 140))]
+    assert board(service, "day") == [("River people", 2, 0, 60, pytest.approx(60 / 140))]
+    left = mine(service, "asha", "DELETE")
+    assert left.json() == {"user": "asha", "team": None}
+    team = service.client.get("/api/team", params={"name": "river people"}).json()
+    assert (team["name"], team["rank"], team["members"]) == ("River people", 1, 1)
+    assert [(one["user"], one["is_member"], one["samples"], one["verified"]) for one in team["people"]] == [
+        ("asha", False, 60, True),
+        ("~boat", True, 0, False),
+    ]
+    assert [(one["samples"], one["share"]) for one in team["days"]] == [(60, pytest.approx(60 / 140))]
+    person = service.client.get("/api/person", params={"user": "~boat"}).json()
+    assert person["team"] == "River people"
+    assert service.client.get("/api/person", params={"user": "asha"}).json()["team"] is None
+
+
+def test_what_is_not_possible_is_said_in_a_line(serve: Serve) -> None:
+    service = serve(open=True)
+    mine(service, "asha", "POST", name="River", create=True)
+    assert problem(mine(service, "bo", "POST", name="Sea")) == (404, "malformed")
+    assert problem(mine(service, "bo", "POST", name="rIVER", create=True)) == (409, "malformed")
+    assert problem(mine(service, "bo", "POST", name="<b>", create=True)) == (422, "malformed")
+    assert problem(mine(service, "bo", "POST", name="a\u202eb\u0000", create=True)) == (422, "malformed")
+    assert problem(mine(service, "bo", "POST", name="x" * 101, create=True)) == (422, "malformed")
+    assert problem(mine(service, "bo", "POST", create=True)) == (422, "malformed")
+    assert problem(service.client.get("/api/team", params={"name": "Sea\u0000"})) == (404, "malformed")
+    assert problem(service.client.get("/api/team")) == (422, "malformed")
+    assert problem(service.client.get("/api/teams", params={"period": "year"})) == (422, "malformed")
+
+
+def test_only_a_personal_key_of_this_run_changes_a_team(serve: Serve, tmp_path: Any) -> None:
+    service = serve(open=True)
+    other, _ = issue_key(load_authority(tmp_path / "other.key"), service.context.run.name, "asha", None)
+    for headers in ({}, {"Authorization": f"Bearer {other}"}, {"Authorization": f"Bearer {service.context.admin_key}"}):
+        for method, body in (("GET", None), ("POST", {"name": "River", "create": True}), ("DELETE", None)):
+            answer = service.client.request(method, "/api/me/team", json=body, headers=headers)
+            assert problem(answer)[0] == 401
+    service.context.notices.ban("asha")
+    assert problem(mine(service, "asha", "POST", name="River", create=True))[0] == 403
+    assert board(service) == []
+
+
+def test_a_team_cannot_be_changed_all_the_time(serve: Serve) -> None:
+    service = serve(open=True)
+    mine(service, "bo", "POST", name="River", create=True)
+    for number in range(CHANGES):
+        answer = mine(service, "asha", *(["POST"] if number % 2 else ["DELETE"]), name="River")
+        assert answer.status_code == 200
+    refused = mine(service, "asha", "POST", name="River")
+    assert problem(refused) == (429, "too_many") and int(refused.headers["retry-after"]) > 60
+    assert mine(service, "asha").json()["team"]["name"] == "River"
+    assert mine(service, "bo", "DELETE").status_code == 200  # others may
+
+
+def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve) -> None:
+    service = serve(open=True)
+    mine(service, "asha", "POST", name="River", create=True)
+    answer = service.join(name="boat", team="rIver").json()
+    assert (answer["team"], answer["no_team"]) == ("River", "")
+    unknown = service.join(name="boat", team="Sea\u0000")
+    assert unknown.status_code == 200
+    assert (unknown.json()["team"], unknown.json()["no_team"]) == ("", "there is no team of that name in this run")
+    assert mine(service, "~boat").json()["team"]["name"] == "River"
+    service.join(name="boat")  # as at a renewal
+    assert mine(service, "~boat").json()["team"]["name"] == "River"
+
+
+def test_an_organizer_renames_and_removes_teams(serve: Serve, report: Report) -> None:
+    service = serve(open=True)
+    mine(service, "asha", "POST", name="River", create=True)
+    service.context.ledger.record([report("c", user="asha", steps={9: (60, 5.0)})])
+    service.context.notices.ban("asha")
+    assert board(service) == [("River", 1, 0, 60, pytest.approx(60 / 140))]  # as on the leaderboard
+    assert service.admin("rename-team", name="river", new="Stream").status_code == 200
+    assert [name for name, *_ in board(service)] == ["Stream"]
+    assert problem(service.admin("rename-team", name="Stream", new="\u202e")) == (422, "malformed")
+    assert problem(service.admin("remove-team", name="River")) == (404, "malformed")
+    assert service.admin("remove-team", key="wrong", name="Stream").status_code == 401
+    assert service.admin("remove-team", name="Stream").status_code == 200
+    assert board(service) == []
+    assert service.client.get("/api/person", params={"user": "asha"}).json()["samples"] == 124
