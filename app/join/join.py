@@ -6,15 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.join import machine_checks, page_orders
+from app.join import machine_checks
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
 from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
-from app.join.page_orders import PageOrders
 from app.join.peer_folder import default_folder
 from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from app.me import page_orders
+from app.me.page_orders import PageOrders
 from swarm.language import _
 from swarm.startup_timer import StartupTimer
 from trainer.console.moments import Milestones

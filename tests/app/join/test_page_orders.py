@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from app.join.join import join
-from app.join.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from app.join.problems import JoinProblem, ProblemKind
+from app.me.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from swarm.access.pause_messages import PAUSE_ORDER, OrderQuestion
 from tests.app.join.conftest import Trained
 from tests.app.join.stand_in import Answer, StandIn
@@ -71,7 +71,7 @@ def test_a_machine_in_a_long_pause_asks_at_its_link(
     server.clock_offset = 3600.0  # a wrong clock hinders nobody from going on
     server.answers[f"POST {PAUSE_ORDER}"] = Answer(body={"paused": True})
     anew = PageOrders(server.url, file)
-    monkeypatch.setattr("app.join.page_orders.ASK_EVERY", 0.01)
+    monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
     resumed = threading.Event()
     with anew.asking():
         assert anew.is_paused
@@ -99,7 +99,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     page.ask()
     answers = [Answer(body={"paused": True}), Answer(503), Answer(body={"paused": False})]
     opened.answers[f"POST {PAUSE_ORDER}"] = lambda heard: answers.pop(0) if len(answers) > 1 else answers[0]
-    monkeypatch.setattr("app.join.page_orders.ASK_EVERY", 0.01)
+    monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
     join(opened.url, own)
     assert len(trained.calls) == 1
     said = capsys.readouterr().out
