@@ -14,6 +14,14 @@ CONNECTIONS = "Connections"  # panels of the help
 CONSIDERATE = "When to train, and how much of this machine to take"
 
 
+class TeamAction(str, Enum):
+    """What a person can do about their team."""
+
+    JOIN = "join"
+    CREATE = "create"
+    LEAVE = "leave"
+
+
 class Priority(str, Enum):
     """Of the trainer among the programs of its machine."""
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.me.team import TeamAction
-from app.options import LinkArgument, WriteTokenOption
+from app.options import LinkArgument, TeamAction, WriteTokenOption
 from app.startup import set_verbosity
 
 StateOption = Annotated[

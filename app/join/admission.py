@@ -260,9 +260,10 @@ def ask_for_pass(
 def team_line(wanted: str, answer: JoinAnswer) -> str:
     """What has come of the wish to be in a team; whatever it is, the peer trains."""
     if answer.team:
-        return f"You train for the team {answer.team}."
-    why = answer.no_team or "this coordinator has no teams"
-    return f"You are not in the team {wanted}: {why}. You train all the same; `sahaj team LINK` shows the teams."
+        return _("You train for the team {team}.").format(team=answer.team)
+    why = answer.no_team or _("this coordinator has no teams")
+    said = _("You are not in the team {team}: {why}. You train all the same; `sahaj team LINK` shows the teams.")
+    return said.format(team=wanted, why=why)
 
 
 def is_unreachable(url: str, chosen: VolunteerOptions) -> bool:

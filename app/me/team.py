@@ -1,7 +1,6 @@
 """What `sahaj team` does: it shows a run's teams and one's own, and joins, creates or leaves one."""
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,21 +9,15 @@ from pydantic import TypeAdapter, ValidationError
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
 from app.me.personal_key import ask_for_key
+from app.options import TeamAction
 from swarm.access.join_messages import Message
+from swarm.language import _
 from trainer.console.terminal_text import printable
 
 T = TypeVar("T")
 
 PATH = "/api/me/team"
 SHOWN = 10  # teams of the board
-
-
-class TeamAction(str, Enum):
-    """What a person can do about their team."""
-
-    JOIN = "join"
-    CREATE = "create"
-    LEAVE = "leave"
 
 
 class Team(Message):
@@ -92,7 +85,7 @@ def check(action: TeamAction | None, name: str | None) -> None:
     if needs and not (name or "").strip():
         raise JoinProblem(ProblemKind.MALFORMED, missing_name_line(str(action.value if action else "")))
     if name is not None and not needs:
-        raise JoinProblem(ProblemKind.MALFORMED, "leave: takes no name; everybody is in one team at most")
+        raise JoinProblem(ProblemKind.MALFORMED, _("leave: takes no name; everybody is in one team at most"))
 
 
 def board_lines(run: str, teams: Sequence[Team]) -> list[str]:
@@ -105,43 +98,54 @@ def board_lines(run: str, teams: Sequence[Team]) -> list[str]:
 
 def heading_line(run: str) -> str:
     """What stands above the board."""
-    return f"Teams in {printable(run)}:"
+    return _("Teams in {run}:").format(run=printable(run))
 
 
 def no_teams_line(run: str) -> str:
     """What stands there in place of a board."""
-    return f"{printable(run)} has no team yet."
+    return _("{run} has no team yet.").format(run=printable(run))
 
 
 def team_line(rank: int, team: Team) -> str:
     """A team on the board."""
-    return (
-        f"{rank:>3,}. {printable(team.name)}: {team.samples:,} samples ({team.share:.1%} of all), "
-        f"members: {team.members:,}, here now: {team.present:,}"
+    said = _("{rank}. {team}: {samples} samples ({share} of all), members: {members}, here now: {present}")
+    return said.format(
+        rank=f"{rank:>3,}",
+        team=printable(team.name),
+        samples=f"{team.samples:,}",
+        share=f"{team.share:.1%}",
+        members=f"{team.members:,}",
+        present=f"{team.present:,}",
     )
 
 
 def more_line(left: int) -> str:
     """How many are not shown."""
-    return f"     and {left:,} more"
+    return "     " + _("and {n} more").format(n=f"{left:,}")
 
 
 def own_line(mine: Mine) -> str:
     """The person's own team."""
     user = printable(mine.user)
     if mine.team is None:
-        return f"{user} is in no team. `sahaj team LINK join NAME` joins one, `sahaj team LINK create NAME` begins one."
-    return f"{user} is in {printable(mine.team.name)} and has given it {mine.team.samples:,} samples."
+        none = _(
+            "{user} is in no team. `sahaj team LINK join NAME` joins one, `sahaj team LINK create NAME` begins one."
+        )
+        return none.format(user=user)
+    gave = _("{user} is in {team} and has given it {n} samples.")
+    return gave.format(user=user, team=printable(mine.team.name), n=f"{mine.team.samples:,}")
 
 
 def unknown_line() -> str:
     """In place of the person's own team, where nothing tells who they are."""
-    return "To see and change your own team, join the run on this machine first, or set HF_TOKEN to a token of yours."
+    return _(
+        "To see and change your own team, join the run on this machine first, or set HF_TOKEN to a token of yours."
+    )
 
 
 def missing_name_line(action: str) -> str:
     """What is said where the name of a team is missing."""
-    return f"{action}: needs a team's name, as `sahaj team LINK {action} 'River people'`"
+    return _("{action}: needs a team's name, as `sahaj team LINK {action} 'River people'`").format(action=action)
 
 
 def _change(client: CoordinatorClient, action: TeamAction | None, name: str | None, key: str) -> bytes:

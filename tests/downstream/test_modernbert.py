@@ -28,7 +28,7 @@ def run(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> RunFile:
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     content = {
         "name": "nodi",
-        "language": "bn",
+        "language": "en",
         "model": {"architecture": "modernbert", **shape},
         "tokenizer": {"vocab_size": 260},
         "data": {"train": [{"path": "text.jsonl"}], "max_length": MAX_LENGTH},

@@ -87,7 +87,7 @@ def test_the_script_tells_the_language(text: str, language: str):
 
 def test_python_carries_megabytes_of_prose():
     documents = list(python_documentation())
-    assert len(documents) >= 20 * EVERY
+    assert len(documents) >= 15 * EVERY  # how many, and how long they are, differs between versions
     assert sum(map(len, documents)) > 1_000_000
     assert all(document.strip() for document in documents)
 

@@ -315,7 +315,6 @@ def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
 
 
 def test_only_updates_are_rounds():
-    (genesis,) = chain_of(1)
-    assert seen_round(Applied(genesis.header, None, None)) is None
+    assert seen_round(Applied(chain_of(1)[0].header, None, None)) is None
     seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
