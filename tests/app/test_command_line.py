@@ -56,6 +56,13 @@ def test_help_imports_nothing_heavy(arguments: list[str]):
     assert not set(HEAVY) & set(imported)
 
 
+@pytest.mark.parametrize("module", ["app.join.join", "app.doctor.examination", "app.leave"])
+def test_what_is_said_first_waits_for_no_large_library_and_for_no_broken_one(module: str):
+    code = f"import sys, {module}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    imported = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert not set(HEAVY) & set(imported)
+
+
 @pytest.mark.parametrize(
     "arguments", [["--nonsense"], ["joyn"], ["join"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
 )

@@ -2,11 +2,14 @@
 
 import datetime
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from swarm import clock
-from swarm.access.notices import BestCheckpoint
 from swarm.language import _
 from swarm.milestones import Kind, Milestone, Standing, reached
+
+if TYPE_CHECKING:  # its module takes seconds to import, and a wrong link should be reported at once
+    from swarm.access.notices import BestCheckpoint
 
 
 class Milestones:
@@ -56,7 +59,7 @@ def milestone_line(milestone: Milestone) -> str:
     return told.format(n=f"{milestone.number:,}")
 
 
-def best_line(best: BestCheckpoint) -> str:
+def best_line(best: "BestCheckpoint") -> str:
     """What everybody is told of a checkpoint that is better than all before."""
     if best.below is None:
         told = _("The best checkpoint so far: global step {step}, held-out loss {loss}.")
