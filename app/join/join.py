@@ -95,7 +95,8 @@ def _enter_after_pause(
     said = False
     while True:
         try:
-            return _enter(client, options, timer, say)
+            # after a pause they may have left the team that they once named
+            return _enter(client, replace(options, team=None) if came_back else options, timer, say)
         except JoinProblem as problem:
             if not came_back or problem.kind not in AWAY:
                 raise

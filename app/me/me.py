@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem
-from app.me.personal_key import ask_for_key
+from app.me.personal_key import ask_for_key, read_answer
 from swarm.access.join_messages import Message
 from swarm.access.key_messages import KeyAnswer
 from swarm.access.passes import UNVERIFIED
@@ -53,8 +53,8 @@ def me(url: str, say: Callable[[str], None], *, state: Path | None = None, allow
         SahajError: the coordinator cannot be asked, or does not know the person.
     """
     with CoordinatorClient(url) as client:
-        key = ask_for_key(client, state, allow_write_token=allow_write_token)
-        pages = Pages.model_validate_json(client.ask("GET", "/api/run"))
+        key = ask_for_key(client, state, say, allow_write_token=allow_write_token)
+        pages = read_answer(client, Pages, client.ask("GET", "/api/run"))
         speak(pages.language)
         found = Me(client.run_name(), key, _figures(client, key.user), pages.dashboard)
     for line in describe(found, time.time()):
@@ -78,10 +78,12 @@ def describe(found: Me, now: float) -> list[str]:
         samples, hours, rank = f"{figures.samples:,}", f"{figures.hours:,.1f}", f"{figures.rank:,}"
         lines.append(given.format(samples=samples, hours=hours, rank=rank))
     if found.dashboard:
-        link = f"{found.dashboard.rstrip('/')}/{PAGE}?key={quote(key.key)}"
+        link = f"{printable(found.dashboard.rstrip('/'))}/{PAGE}?key={quote(key.key)}"
         lines.append(_("Your page: {link}").format(link=link))
     else:
-        lines.append(_("Your key for the page 'My machines' of the run's dashboard: {key}").format(key=key.key))
+        lines.append(
+            _("Your key for the page 'My machines' of the run's dashboard: {key}").format(key=printable(key.key))
+        )
     days = max(1, round((key.expires - now) / DAY))
     good = (
         _("The key is good for {days} days. Keep it to yourself: its holder can pause this machine.")

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 FILE_NAME = "page.json"
 ASK_EVERY = 10.0  # seconds
 SELDOM = 60.0  # seconds between two questions of which none is answered
-STOP_PATIENCE = 30.0  # seconds for a question under way
+STOP_PATIENCE = 1.0  # seconds for a question under way
 
 Ask = Callable[[OrderQuestion], bool]
 
@@ -120,6 +120,12 @@ class PageOrders:
         kept = _File(peer_id=self._question.peer_id, pass_=own, paused=self.is_paused)
         with contextlib.suppress(StorageError):  # a full disk costs the order at the next start, and nothing else
             write_file(self._file, kept.model_dump_json(), flush=False)
+
+
+def kept_pass(file: Path) -> bytes | None:
+    """The pass that a peer has asked with, if there is one."""
+    question, _ = _read(file)
+    return None if question is None else question.pass_
 
 
 def pause(failures: int, luck: float) -> float:

@@ -1,41 +1,61 @@
 """Gets a personal key from the coordinator: for a Hub token, or for the identity of a machine that has joined."""
 
 import base64
+import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from app.join.coordinator_client import CoordinatorClient
+from app.join.admission import warning_about_token
+from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import check_token, find_token
 from app.join.peer_folder import IDENTITY, peer_folders
 from app.join.problems import JoinProblem, ProblemKind
+from app.me.page_orders import FILE_NAME, kept_pass
 from swarm.access.key_messages import KeyAnswer, KeyRequest, to_sign
+from swarm.access.passes import PassRefused, read_pass
 from swarm.identity import read_key
 
 PATH = "/api/me/key"
+T = TypeVar("T")
 
 
-def ask_for_key(client: CoordinatorClient, state: Path | None, *, allow_write_token: bool = False) -> KeyAnswer:
+def ask_for_key(
+    client: CoordinatorClient, state: Path | None, say: Callable[[str], None], *, allow_write_token: bool = False
+) -> KeyAnswer:
     """A personal key for the user of a Hub token, or else for the peer in a folder of this machine.
 
     Args:
         state: folder of the peer; by default the first one of this run, one in use before others.
+        say: tells that others could read the token on its way.
 
     Raises:
         SahajError: there is neither a token nor a peer, or the coordinator does not give a key.
     """
     run_name = client.run_name()  # follows a redirect to HTTPS
-    token = find_token() if state is None else None
-    if token is not None:
-        check_token(token, allow_write=allow_write_token)
-        return _read(client, client.ask("POST", PATH, bearer=token.value))
     folders = peer_folders(client.base) if state is None else [state]
+    has_chosen_name = bool(folders) and is_of_chosen_name(kept_pass(folders[0] / FILE_NAME))
+    token = None if state is not None or has_chosen_name else find_token()
+    if token is not None:
+        if warning := warning_about_token(Access(), None, client.base):
+            say(warning)
+        check_token(token, allow_write=allow_write_token)
+        return read_answer(client, KeyAnswer, client.ask("POST", PATH, bearer=token.value))
     if not folders or not (folders[0] / IDENTITY).is_file():
         where = f"{state}: no peer's folder" if state else f"{client.base}: no peer of this run on this machine"
         raise JoinProblem(ProblemKind.TOKEN_MISSING, f"{where}; join first, or set HF_TOKEN to a token of yours")
     request = sign_request(folders[0] / IDENTITY, run_name, time.time())
-    return _read(client, client.ask("POST", PATH, body=request.model_dump(mode="json")))
+    return read_answer(client, KeyAnswer, client.ask("POST", PATH, body=request.model_dump(mode="json")))
+
+
+def is_of_chosen_name(kept: bytes | None) -> bool:
+    """Whether a pass is for a name of its person's own choice: they have not shown their login, and it stays so."""
+    with contextlib.suppress(PassRefused):
+        return kept is not None and not read_pass(kept).verified
+    return False
 
 
 def sign_request(identity: Path, run_name: str, now: float) -> KeyRequest:
@@ -58,9 +78,14 @@ def sign_request(identity: Path, run_name: str, now: float) -> KeyRequest:
     )
 
 
-def _read(client: CoordinatorClient, content: bytes) -> KeyAnswer:
+def read_answer(client: CoordinatorClient, kind: type[T], content: bytes) -> T:
+    """What a coordinator has answered.
+
+    Raises:
+        JoinProblem: it is of another form.
+    """
     try:
-        return KeyAnswer.model_validate_json(content)
+        return TypeAdapter(kind).validate_json(content)
     except ValidationError:
         reason = f"{client.base}: not a Sahaj coordinator, or of another version; check the link"
         raise JoinProblem(ProblemKind.NOT_A_COORDINATOR, reason) from None

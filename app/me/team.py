@@ -2,19 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import TypeAdapter, ValidationError
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
-from app.me.personal_key import ask_for_key
+from app.me.personal_key import ask_for_key, read_answer
 from app.options import TeamAction
 from swarm.access.join_messages import Message
 from swarm.language import _
 from trainer.console.terminal_text import printable
-
-T = TypeVar("T")
 
 PATH = "/api/me/team"
 SHOWN = 10  # teams of the board
@@ -62,14 +57,14 @@ def team(
     with CoordinatorClient(url) as client:
         run = client.run_name()  # follows a redirect to HTTPS
         try:
-            key = ask_for_key(client, state, allow_write_token=allow_write_token).key
+            key = ask_for_key(client, state, say, allow_write_token=allow_write_token).key
         except JoinProblem as problem:
             if action is not None or problem.kind is not ProblemKind.TOKEN_MISSING:
                 raise
             mine = None  # everybody may see the board
         else:
-            mine = _read(client, Mine, _change(client, action, name, key))
-        found = _read(client, list[Team], client.ask("GET", "/api/teams"))
+            mine = read_answer(client, Mine, _change(client, action, name, key))
+        found = read_answer(client, list[Team], client.ask("GET", "/api/teams"))
         lines = [*board_lines(run, found), unknown_line() if mine is None else own_line(mine)]
     for line in lines:
         say(line)
@@ -155,11 +150,3 @@ def _change(client: CoordinatorClient, action: TeamAction | None, name: str | No
         return client.ask("DELETE", PATH, bearer=key)
     body = {"name": (name or "").strip(), "create": action is TeamAction.CREATE}
     return client.ask("POST", PATH, bearer=key, body=body)
-
-
-def _read(client: CoordinatorClient, kind: type[T], content: bytes) -> T:
-    try:
-        return TypeAdapter(kind).validate_json(content)
-    except ValidationError:
-        reason = f"{client.base}: not a Sahaj coordinator, or of another version; check the link"
-        raise JoinProblem(ProblemKind.NOT_A_COORDINATOR, reason) from None

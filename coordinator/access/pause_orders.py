@@ -37,6 +37,10 @@ class PauseOrders:
         """Whether this machine of this user is to pause."""
         return peer_id in self._paused.get(user, ())
 
+    def of(self, user: str) -> frozenset[str]:
+        """The machines of a user that are to pause, by peer id."""
+        return self._paused.get(user, frozenset())
+
     def pause(self, user: str, peer_ids: Iterable[str]) -> None:
         """Have machines of a user pause.
 

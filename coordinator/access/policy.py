@@ -52,7 +52,7 @@ def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> st
         user = who.name
         if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
             return _banned(user)
-        if access.open or _is_listed(who, access, decisions.allowed):
+        if is_listed(who, access, decisions.allowed):
             return user
         return Refused(error=Refusal.NOT_ALLOWED, message=_not_listed(user, access))
     if not access.open:
@@ -140,9 +140,11 @@ def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | Non
     )
 
 
-def _is_listed(who: HubUser, access: AccessSection, allowed: frozenset[str]) -> bool:
+def is_listed(who: HubUser, access: AccessSection, allowed: frozenset[str]) -> bool:
+    """Whether a Hub user may take part, bans aside."""
     return (
-        is_among(who.name, access.users)
+        access.open
+        or is_among(who.name, access.users)
         or is_among(who.name, allowed)
         or any(is_among(one, access.organizations) for one in who.organizations)
     )

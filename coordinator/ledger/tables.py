@@ -24,7 +24,7 @@ class SessionRow(Base):
     __tablename__ = "sessions"
     session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     user_name: Mapped[str] = mapped_column(index=True)
-    peer_id: Mapped[str]
+    peer_id: Mapped[str] = mapped_column(index=True)
     client_mode: Mapped[bool]
     device: Mapped[str]
     started: Mapped[float]

@@ -28,7 +28,7 @@ class KeyAnswer(HolderAnswer):
     """A personal key."""
 
     key: str
-    expires: float = Field(description="unix time, seconds")
+    expires: float = Field(description="unix time, seconds", allow_inf_nan=False)
 
 
 def to_sign(run_name: str, peer_id: str, time: float) -> bytes:

@@ -22,6 +22,7 @@ from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.public_run import without_secrets
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
+from swarm.access.passes import is_verified
 from swarm.identity import peer_id_of
 from swarm.milestones import Standing
 from swarm.program import program_version
@@ -151,6 +152,9 @@ def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Ma
 def _enter_team(context: ServiceContext, user: str, name: str) -> tuple[str, str]:
     """The team that the user is in then, or why that was not possible: nothing that keeps anybody from joining."""
     try:
+        # anybody may choose any number of names: those that nothing stands behind take no room in the ledger
+        if not is_verified(user) and not context.ledger.people.standing(user).samples:
+            return "", "for a name of your own choice that needs a sample of yours; then `sahaj team LINK join NAME`"
         context.ledger.teams.join(user, name)
         found = context.ledger.teams.of(user)
         return (found.name if found else ""), ""

@@ -12,7 +12,7 @@ from hivemind.utils.crypto import RSAPublicKey
 
 from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.person_key import KeyRefused, PersonalKey, issue_key, read_key
-from coordinator.access.policy import is_among
+from coordinator.access.policy import is_among, is_listed
 from coordinator.context import ServiceContext
 from coordinator.http.request_limits import PERSONAL_KEY
 from coordinator.http.responses import NO_STORE, bearer, problem_response
@@ -58,7 +58,11 @@ def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
         shown = bearer(request.headers)
         if shown is not None:
             who = await hub.who_is(shown)
-            return _give(context, who if isinstance(who, Refused) else who.name, None)
+            if isinstance(who, Refused):
+                return problem_response(who.error, who.message)
+            if not is_listed(who, context.run.access, context.notices.decisions.allowed):
+                return problem_response(Refusal.NOT_ALLOWED, f"{who.name} is not on this run's list")
+            return _give(context, who.name, None)
         if body is None:
             message = "show a Hugging Face token, or sign the request as a machine that has joined"
             return problem_response(Refusal.TOKEN_MISSING, message)
@@ -90,9 +94,7 @@ def _asked_by_machine(context: ServiceContext, body: KeyRequest) -> Response:
     return _give(context, user, peer_id)
 
 
-def _give(context: ServiceContext, user: str | Refused, peer_id: str | None) -> Response:
-    if isinstance(user, Refused):
-        return problem_response(user.error, user.message)
+def _give(context: ServiceContext, user: str, peer_id: str | None) -> Response:
     if _is_banned(context, user, peer_id):
         return problem_response(Refusal.BANNED, f"{user} is banned from this run; ask the organizer about it")
     text, key = issue_key(context.authority, context.run.name, user, peer_id)

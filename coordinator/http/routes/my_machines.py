@@ -53,6 +53,7 @@ def my_machine_routes(context: ServiceContext) -> APIRouter:
         if seconds is not None:
             return problem_response(Refusal.TOO_MANY, f"too many orders; try again in {seconds} s", retry_after=seconds)
         found = [one.peer_id for one in listed(key, order.peer_id)]
+        found += [] if pause else _among(orders.of(key.user), key, order)  # the ledger may not list them any more
         if order.peer_id is not None and not found:
             return problem_response(Problem.NOT_FOUND, "this key is for no such machine")
         (orders.pause if pause else orders.resume)(key.user, found)
@@ -96,6 +97,11 @@ def my_machine_routes(context: ServiceContext) -> APIRouter:
         return JSONResponse(answer.model_dump(), headers=NO_STORE)
 
     return router
+
+
+def _among(peer_ids: frozenset[str], key: PersonalKey, order: MachineOrder) -> list[str]:
+    """Those of a person's machines that an order is about and the key is for."""
+    return [one for one in peer_ids if key.peer_id in (None, one) and order.peer_id in (None, one)]
 
 
 def describe(found: MachineSummary, now: float, *, ordered: bool) -> Machine:

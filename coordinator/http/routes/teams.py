@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 from pydantic import Field
 
 from coordinator.access.hub_identity import Avatars
+from coordinator.access.person_key import PersonalKey
 from coordinator.context import ServiceContext
 from coordinator.http.responses import (
     CACHE_SECONDS,
@@ -81,8 +82,9 @@ def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     def own(user: str) -> Response:
         return json_response(MyTeamAnswer(user=user, team=teams.of(user)), 0)
 
-    def changed(user: str, change: Callable[[], None]) -> Response:
-        if (seconds := changes.attempt(user)) is not None:
+    def changed(key: PersonalKey, change: Callable[[], None]) -> Response:
+        user = key.user
+        if (seconds := changes.attempt(f"{user} {key.peer_id or ''}")) is not None:
             message = f"your team has changed too often; try again in {seconds} s"
             return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
         change()
@@ -96,14 +98,14 @@ def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     @mine.post("/api/me/team", response_model=MyTeamAnswer, responses=NOT_FOUND | TAKEN)
     def enter(order: TeamOrder, request: Request) -> Response:
         """Join a team, or create one, and be in no other."""
-        user = holder(request).user
-        return changed(user, lambda: (teams.create if order.create else teams.join)(user, order.name))
+        key = holder(request)
+        return changed(key, lambda: (teams.create if order.create else teams.join)(key.user, order.name))
 
     @mine.delete("/api/me/team", response_model=MyTeamAnswer)
     def leave(request: Request) -> Response:
         """Be in no team; what was given to it stays with it."""
-        user = holder(request).user
-        return changed(user, lambda: teams.leave(user))
+        key = holder(request)
+        return changed(key, lambda: teams.leave(key.user))
 
     router.include_router(mine)
     return router

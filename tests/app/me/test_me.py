@@ -1,13 +1,16 @@
 import base64
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 from hivemind.utils.crypto import RSAPublicKey
 
+from app.join.peer_folder import default_folder
 from app.join.problems import ProblemKind
 from app.me.me import Figures, Me, describe, me
 from swarm.access.key_messages import KeyAnswer, to_sign
+from swarm.access.passes import load_authority
 from swarm.identity import load_identity, peer_id_of
 from tests.app.join.stand_in import Answer, Heard, StandIn
 from tests.support.problems import raises_problem
@@ -57,6 +60,33 @@ def test_a_machine_asks_by_its_identity_while_its_peer_runs(coordinator: StandIn
     assert said[0] == "In river you are ~asha (a name of your own choice)."
     assert "my_machines?key=k" in said[2]
     held.lock.close()
+
+
+def test_who_has_joined_under_a_name_of_their_own_shows_no_token(
+    coordinator: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAHAJ_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_TOKEN", "hf_of_somebody")
+    folder = default_folder(coordinator.url)
+    held = load_identity(folder / "identity.key")
+    own = load_authority(tmp_path / "authority.key").issue("river", "~asha", held.peer_id, 60.0)
+    kept = {"peer_id": str(held.peer_id), "pass_": base64.b64encode(own.to_bytes()).decode(), "paused": False}
+    (folder / "page.json").write_text(json.dumps(kept))
+    coordinator.answers["POST /api/me/key"] = Answer(
+        body={"user": "~asha", "peer_id": "Qm", "key": "k", "expires": NOW}
+    )
+    me(coordinator.url, print)
+    assert all(one.bearer is None for one in coordinator.heard)
+    held.lock.close()
+
+
+@pytest.mark.parametrize("fault", [{"expires": 1e999}, {"key": 7}])
+def test_a_coordinator_that_answers_oddly_is_one_line(coordinator: StandIn, tmp_path: Path, fault: dict[str, float]):
+    load_identity(tmp_path / "identity.key").lock.close()
+    answer = {"user": "~asha", "peer_id": "Qm", "key": "k", "expires": NOW}
+    coordinator.answers["POST /api/me/key"] = Answer(body=answer | fault)
+    with raises_problem(ProblemKind.NOT_A_COORDINATOR):
+        me(coordinator.url, print, state=tmp_path)
 
 
 def test_without_a_token_or_a_peer(coordinator: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

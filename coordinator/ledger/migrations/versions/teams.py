@@ -8,7 +8,8 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add them; nobody is in a team yet."""
+    """Add them, and find the sessions of a peer at once; nobody is in a team yet."""
+    op.create_index("ix_sessions_peer_id", "sessions", ["peer_id"])
     op.create_table(
         "teams",
         sa.Column("team_id", sa.String(16), primary_key=True),

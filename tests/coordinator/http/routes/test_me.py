@@ -46,6 +46,8 @@ def test_a_hub_user_has_a_key_for_all_machines(serve: Serve, hub_stand_in: HubSt
     assert whose(service, answer["key"]) == (200, "asha")
     key = read_key(answer["key"], service.context.authority.public_key, "test-run")
     assert key.is_for("asha", "any") and not key.is_for("boat", "any")
+    stranger = service.client.post(KEY, headers={"Authorization": f"Bearer {hub_stand_in.add('boat')}"})
+    assert (stranger.status_code, stranger.json()["error"]) == (403, "not_allowed")
     refused = service.client.post(KEY, headers={"Authorization": "Bearer hf_unknown"})
     assert (refused.status_code, refused.json()["error"]) == (401, "token_rejected")
     assert service.client.post(KEY).json()["error"] == "token_missing"

@@ -1,4 +1,5 @@
 import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from coordinator.access.person_key import issue_key
 from coordinator.http.routes.my_machines import ORDERS, PAUSES_FOR, QUESTIONS, describe
 from coordinator.ledger.answers import MachineSummary
 from coordinator.ledger.ingest import SessionReport
+from coordinator.state_folder import PAUSES
 from swarm import clock
 from swarm.access.passes import Authority, load_authority
 from swarm.access.pause_messages import PAUSE_ORDER, Doing
@@ -75,6 +77,18 @@ def test_a_machine_is_paused_and_resumed_and_no_other(serve: Serve, report: Repo
     assert not any(one["ordered"] for one in give(service, key, "resume").json()["machines"])
     shown = service.client.get(MACHINES, headers={"Authorization": f"Bearer {key}"})
     assert shown.json()["machines"] and shown.headers["cache-control"] == "no-store"
+
+
+def test_a_machine_goes_on_that_the_ledger_does_not_know_any_more(serve: Serve, peers: list[str]) -> None:
+    service, (laptop, desktop) = serve(users=["asha"]), peers
+    (service.context.folder / PAUSES).write_text(json.dumps({"paused": {"asha": peers}}))
+    service = serve(users=["asha"])
+    assert give(service, key_of(service, "asha", laptop), "resume", peer_id=desktop).status_code == 404
+    assert told(service, "asha", desktop)
+    assert give(service, key_of(service, "asha"), "resume", peer_id=laptop).status_code == 200
+    assert not told(service, "asha", laptop) and told(service, "asha", desktop)
+    give(service, key_of(service, "asha"), "resume")
+    assert not told(service, "asha", desktop)
 
 
 def test_nobody_pauses_the_machine_of_somebody_else(

@@ -20,9 +20,12 @@ from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
 
-TEAMS = ("team_days", "team_members", "teams")
+TAKE_BACK_TEAMS = (
+    *(f"DROP TABLE {name}" for name in ("team_days", "team_members", "teams")),
+    "DROP INDEX ix_sessions_peer_id",
+)
 TAKE_BACK_TO_THE_THIRD = (  # what the sixth, the fifth and the fourth step have added
-    *(f"DROP TABLE {name}" for name in TEAMS),
+    *TAKE_BACK_TEAMS,
     "ALTER TABLE sessions DROP COLUMN pause",
     "ALTER TABLE sessions DROP COLUMN hosts_experts",
     "ALTER TABLE sessions DROP COLUMN tokens_served",
@@ -146,8 +149,8 @@ def test_a_ledger_from_before_teams_keeps_its_people_and_has_teams(
     ledger.close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
-        for name in TEAMS:
-            connection.execute(text(f"DROP TABLE {name}"))
+        for statement in TAKE_BACK_TEAMS:
+            connection.execute(text(statement))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0005'"))
     engine.dispose()
     ledger = open_ledger(ledger_url, tmp_path)
