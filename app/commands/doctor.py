@@ -24,7 +24,7 @@ def doctor(
 ) -> None:
     """Find out why a machine cannot join a run or does not connect, and what to do about it."""
     set_verbosity(verbose=False)
-    if json:  # whoever helps may read another language
+    if json:  # a helper may read another language
         os.environ[VARIABLE] = SOURCE
     from rich.console import Console
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from pydantic import Base64Bytes, BaseModel, Field, ValidationError
+from pydantic import Base64Bytes, Field, TypeAdapter, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
 from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
@@ -28,7 +28,7 @@ LONGEST_ANSWER = 1 << 20  # bytes of JSON
 CLOCK_TOLERANCE = 30.0  # seconds
 GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a proxy finds it away
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T")
 
 
 class Access(Message):
@@ -119,17 +119,21 @@ class CoordinatorClient:
 
     def access(self) -> Access:
         """Who may join the run; afterwards `language` has the code of its language."""
-        reply = self._parse(RunReply, self._run())
+        reply = self.run(RunReply)
         self.language = reply.language
         return reply.access
 
     def run_name(self) -> str:
         """The name of the run; known also if this program may not join it."""
-        return one_line(self._parse(NameReply, self._run()).name)
+        return one_line(self.run(NameReply).name)
 
     def description(self) -> RunDescription:
         """What the run is, also if this program may not join it."""
-        return self._parse(RunDescription, self._run())
+        return self.run(RunDescription)
+
+    def run(self, kind: type[T]) -> T:
+        """What the coordinator says of its run, as far as `kind` has it; follows a redirect to HTTPS."""
+        return self.parse(kind, self._run())
 
     def _run(self) -> bytes:
         status, headers, content = self._exchange("GET", "/api/run")
@@ -142,23 +146,23 @@ class CoordinatorClient:
     def join(self, request: JoinRequest, token: str | None) -> JoinAnswer:
         """Ask for a pass, or for a newer one."""
         content = self.ask("POST", "/api/join", bearer=token, body=request.model_dump(mode="json"))
-        return self._parse(JoinAnswer, content)
+        return self.parse(JoinAnswer, content)
 
     def notebook(self) -> bytes:
         """The run's notebook, which installs the program that its coordinator has."""
         self._run()  # follows a redirect to HTTPS
         content = self.ask("GET", "/join.ipynb")
-        self._parse(Notebook, content)
+        self.parse(Notebook, content)
         return content
 
     def notices(self) -> bytes:
         """The organizer's notices, signed."""
-        return self._parse(SignedNotices, self.ask("GET", "/api/notices")).signed
+        return self.parse(SignedNotices, self.ask("GET", "/api/notices")).signed
 
     def pause_order(self, question: OrderQuestion) -> bool:
         """Whether the person of this machine wants it to pause."""
         content = self.ask("POST", PAUSE_ORDER, body=question.model_dump(mode="json", by_alias=True))
-        return self._parse(OrderAnswer, content).paused
+        return self.parse(OrderAnswer, content).paused
 
     def tokenizer_file(self, name: str, size: int) -> bytes:
         """Download a file of at most so many bytes."""
@@ -234,9 +238,14 @@ class CoordinatorClient:
             message = _("{problem} (try again in {n} s)").format(problem=message, n=f"{pause:.0f}")
         return JoinProblem(ProblemKind[refused.error.name], message, status=status, retry_after=pause)
 
-    def _parse(self, kind: type[T], content: bytes) -> T:
+    def parse(self, kind: type[T], content: bytes) -> T:
+        """An answer of this kind.
+
+        Raises:
+            JoinProblem: it is of another one.
+        """
         try:
-            return kind.model_validate_json(content)
+            return TypeAdapter(kind).validate_json(content)
         except ValidationError:
             answer = _("a web page") if content.lstrip()[:1] == b"<" else _("an unknown answer")
             raise JoinProblem(

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem
-from app.me.personal_key import ask_for_key, read_answer
+from app.me.personal_key import ask_for_key
 from swarm.access.join_messages import Message
 from swarm.access.key_messages import KeyAnswer
 from swarm.access.passes import UNVERIFIED
@@ -29,9 +29,10 @@ class Figures(Message):
     hours: float
 
 
-class Pages(Message):
-    """Of `GET /api/run`, where its pages are."""
+class Run(Message):
+    """Of `GET /api/run`, its name and language, and where its pages are."""
 
+    name: str
     dashboard: str = ""
     language: str = ""
 
@@ -53,10 +54,10 @@ def me(url: str, say: Callable[[str], None], *, state: Path | None = None, allow
         SahajError: the coordinator cannot be asked, or does not know the person.
     """
     with CoordinatorClient(url) as client:
-        key = ask_for_key(client, state, say, allow_write_token=allow_write_token)
-        pages = read_answer(client, Pages, client.ask("GET", "/api/run"))
-        speak(pages.language)
-        found = Me(client.run_name(), key, _figures(client, key.user), pages.dashboard)
+        run = client.run(Run)
+        speak(run.language)
+        key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
+        found = Me(run.name, key, _figures(client, key.user), run.dashboard)
     for line in describe(found, time.time()):
         say(line)
 

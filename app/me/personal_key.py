@@ -5,9 +5,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import TypeAdapter, ValidationError
 
 from app.join.admission import warning_about_token
 from app.join.coordinator_client import Access, CoordinatorClient
@@ -20,22 +17,26 @@ from swarm.access.passes import PassRefused, read_pass
 from swarm.identity import read_key
 
 PATH = "/api/me/key"
-T = TypeVar("T")
 
 
 def ask_for_key(
-    client: CoordinatorClient, state: Path | None, say: Callable[[str], None], *, allow_write_token: bool = False
+    client: CoordinatorClient,
+    run_name: str,
+    state: Path | None,
+    say: Callable[[str], None],
+    *,
+    allow_write_token: bool = False,
 ) -> KeyAnswer:
     """A personal key for the user of a Hub token, or else for the peer in a folder of this machine.
 
     Args:
+        run_name: as the coordinator has told it.
         state: folder of the peer; by default the first one of this run, one in use before others.
         say: tells that others could read the token on its way.
 
     Raises:
         SahajError: there is neither a token nor a peer, or the coordinator does not give a key.
     """
-    run_name = client.run_name()  # follows a redirect to HTTPS
     folders = peer_folders(client.base) if state is None else [state]
     has_chosen_name = bool(folders) and is_of_chosen_name(kept_pass(folders[0] / FILE_NAME))
     token = None if state is not None or has_chosen_name else find_token()
@@ -43,12 +44,12 @@ def ask_for_key(
         if warning := warning_about_token(Access(), None, client.base):
             say(warning)
         check_token(token, allow_write=allow_write_token)
-        return read_answer(client, KeyAnswer, client.ask("POST", PATH, bearer=token.value))
+        return client.parse(KeyAnswer, client.ask("POST", PATH, bearer=token.value))
     if not folders or not (folders[0] / IDENTITY).is_file():
         where = f"{state}: no peer's folder" if state else f"{client.base}: no peer of this run on this machine"
         raise JoinProblem(ProblemKind.TOKEN_MISSING, f"{where}; join first, or set HF_TOKEN to a token of yours")
     request = sign_request(folders[0] / IDENTITY, run_name, time.time())
-    return read_answer(client, KeyAnswer, client.ask("POST", PATH, body=request.model_dump(mode="json")))
+    return client.parse(KeyAnswer, client.ask("POST", PATH, body=request.model_dump(mode="json")))
 
 
 def is_of_chosen_name(kept: bytes | None) -> bool:
@@ -76,16 +77,3 @@ def sign_request(identity: Path, run_name: str, now: float) -> KeyRequest:
         time=now,
         signature=base64.b64encode(signature),
     )
-
-
-def read_answer(client: CoordinatorClient, kind: type[T], content: bytes) -> T:
-    """What a coordinator has answered.
-
-    Raises:
-        JoinProblem: it is of another form.
-    """
-    try:
-        return TypeAdapter(kind).validate_json(content)
-    except ValidationError:
-        reason = f"{client.base}: not a Sahaj coordinator, or of another version; check the link"
-        raise JoinProblem(ProblemKind.NOT_A_COORDINATOR, reason) from None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
-from app.me.personal_key import ask_for_key, read_answer
+from app.me.personal_key import ask_for_key
 from app.options import TeamAction
 from swarm.access.join_messages import Message
 from swarm.language import _
@@ -57,14 +57,14 @@ def team(
     with CoordinatorClient(url) as client:
         run = client.run_name()  # follows a redirect to HTTPS
         try:
-            key = ask_for_key(client, state, say, allow_write_token=allow_write_token).key
+            key = ask_for_key(client, run, state, say, allow_write_token=allow_write_token).key
         except JoinProblem as problem:
             if action is not None or problem.kind is not ProblemKind.TOKEN_MISSING:
                 raise
             mine = None  # everybody may see the board
         else:
-            mine = read_answer(client, Mine, _change(client, action, name, key))
-        found = read_answer(client, list[Team], client.ask("GET", "/api/teams"))
+            mine = client.parse(Mine, _change(client, action, name, key))
+        found = client.parse(list[Team], client.ask("GET", "/api/teams"))
         lines = [*board_lines(run, found), unknown_line() if mine is None else own_line(mine)]
     for line in lines:
         say(line)

@@ -35,7 +35,7 @@ class PauseOrders:
 
     def is_paused(self, user: str, peer_id: str) -> bool:
         """Whether this machine of this user is to pause."""
-        return peer_id in self._paused.get(user, ())
+        return peer_id in self.of(user)
 
     def of(self, user: str) -> frozenset[str]:
         """The machines of a user that are to pause, by peer id."""
@@ -48,7 +48,7 @@ class PauseOrders:
             StorageError: the disk cannot be written; nothing has changed.
         """
         with self._lock:
-            self._order(user, self._paused.get(user, frozenset()) | set(peer_ids))
+            self._order(user, self.of(user) | set(peer_ids))
 
     def resume(self, user: str, peer_ids: Iterable[str]) -> None:
         """Have them go on.
@@ -57,10 +57,10 @@ class PauseOrders:
             StorageError: the disk cannot be written; nothing has changed.
         """
         with self._lock:
-            self._order(user, self._paused.get(user, frozenset()) - set(peer_ids))
+            self._order(user, self.of(user) - set(peer_ids))
 
     def _order(self, user: str, peer_ids: frozenset[str]) -> None:
-        if peer_ids == self._paused.get(user, frozenset()):
+        if peer_ids == self.of(user):
             return
         paused = {**self._paused, user: peer_ids}
         if not peer_ids:

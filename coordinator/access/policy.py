@@ -47,15 +47,9 @@ def check_request(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
 
 def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> str | Refused:
     """The name for the pass of a request that `check_request` accepts; `who` is None where no token was shown."""
-    access, decisions = policy.access, policy.decisions
     if who is not None:
-        user = who.name
-        if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
-            return _banned(user)
-        if is_listed(who, access, decisions.allowed):
-            return user
-        return Refused(error=Refusal.NOT_ALLOWED, message=_not_listed(user, access))
-    if not access.open:
+        return admit_hub_user(who, request.peer_id, policy.access, policy.decisions)
+    if not policy.access.open:
         return Refused(
             error=Refusal.TOKEN_MISSING,
             message="this run asks who you are; show a Hugging Face token, one without any permission is enough "
@@ -69,9 +63,24 @@ def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> st
             f"{' or '.join(RESERVED)}, or show a Hugging Face token",
         )
     user = UNVERIFIED + chosen
-    if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
-        return _banned(chosen)
-    return user
+    return refuse_if_banned(user, request.peer_id, policy.decisions) or user
+
+
+def admit_hub_user(who: HubUser, peer_id: str | None, access: AccessSection, decisions: Decisions) -> str | Refused:
+    """The name of a Hub user who may take part, with any machine where no peer id is given."""
+    if refused := refuse_if_banned(who.name, peer_id, decisions):
+        return refused
+    if _is_listed(who, access, decisions.allowed):
+        return who.name
+    return Refused(error=Refusal.NOT_ALLOWED, message=_not_listed(who.name, access))
+
+
+def refuse_if_banned(user: str, peer_id: str | None, decisions: Decisions) -> Refused | None:
+    """The refusal of a user who is banned, by the name in passes, or of a peer that is."""
+    if is_among(user, decisions.banned) or peer_id in decisions.banned:
+        shown = user.removeprefix(UNVERIFIED)
+        return Refused(error=Refusal.BANNED, message=f"{shown} is banned from this run; ask the organizer about it")
+    return None
 
 
 def chosen_name(name: str | None) -> str | None:
@@ -140,8 +149,7 @@ def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | Non
     )
 
 
-def is_listed(who: HubUser, access: AccessSection, allowed: frozenset[str]) -> bool:
-    """Whether a Hub user may take part, bans aside."""
+def _is_listed(who: HubUser, access: AccessSection, allowed: frozenset[str]) -> bool:
     return (
         access.open
         or is_among(who.name, access.users)
@@ -157,10 +165,6 @@ def _not_listed(user: str, access: AccessSection) -> str:
             "join the organization on the Hub, or ask the organizer"
         )
     return f"{user} is not on this run's list; ask the organizer to add you"
-
-
-def _banned(user: str) -> Refused:
-    return Refused(error=Refusal.BANNED, message=f"{user} is banned from this run; ask the organizer about it")
 
 
 def _printable(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coordinator.http.badges import escaped, readable, without_direction
+from swarm.language import Language
 
 WIDTH, HEIGHT = 1200, 630  # pixels: what social networks show whole
 LEFT, RIGHT = 64, 1136
@@ -15,26 +16,6 @@ NAME_LEFT, NAME_SIZE, RUN_SIZE, SMALLEST = 224, 60, 34, 26
 FIGURE_SIZE, LABEL_SIZE = 54, 26
 THINNEST = 4.0  # pixels of the shortest visit
 FONTS = "Noto Sans,Noto Sans Bengali,Segoe UI,Helvetica,Arial,sans-serif"
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What stands under the figures, in a language."""
-
-    samples: str
-    tokens_served: str
-    hours: str
-    rank: str
-    days: str
-    curve: str
-
-
-LABELS = {
-    "en": Labels(
-        "samples", "tokens served", "hours", "rank", "days in a row", "Loss of the run; bright while they were there"
-    ),
-    "bn": Labels("নমুনা", "টোকেন জোগান", "ঘণ্টা", "অবস্থান", "টানা দিন", "রানের লস; উজ্জ্বল অংশে তাঁরা সঙ্গে ছিলেন"),
-}
 
 
 @dataclass(frozen=True)
@@ -53,17 +34,17 @@ class Facts:
 
 
 def card(facts: Facts, language: str) -> bytes:
-    """The card as an SVG image, in a language of `LABELS`."""
-    labels = LABELS[language]
+    """The card as an SVG image, in the language of this code."""
+    _ = Language(language).text
     name, run = without_direction(facts.user), without_direction(facts.run)
-    first = (readable(facts.samples), labels.samples)
+    first = (readable(facts.samples), _("samples"))
     if facts.tokens_served and not facts.samples:
-        first = (readable(facts.tokens_served), labels.tokens_served)
+        first = (readable(facts.tokens_served), _("tokens served"))
     figures = (
         first,
-        (readable(round(facts.hours)), labels.hours),
-        (f"{facts.rank:,}", labels.rank),
-        (f"{facts.days:,}", labels.days),
+        (readable(round(facts.hours)), _("hours")),
+        (f"{facts.rank:,}", _("rank")),
+        (f"{facts.days:,}", _("days in a row")),
     )
     hue = zlib.crc32(name.encode("utf-8", "replace")) % 360
     room = (RIGHT - LEFT) / len(figures)
@@ -81,7 +62,9 @@ def card(facts: Facts, language: str) -> bytes:
         parts.append(_text(label, x, 326, LABEL_SIZE, fill="#9fc3da", room=room - 20))
     parts += _curve(facts.curve, facts.visits)
     if len(facts.curve) > 1:
-        parts.append(_text(labels.curve, LEFT, 602, 24, fill="#9fc3da", room=RIGHT - LEFT))
+        parts.append(
+            _text(_("Loss of the run; bright while they were there"), LEFT, 602, 24, fill="#9fc3da", room=RIGHT - LEFT)
+        )
     label = escaped(" | ".join([run, name, *(f"{value} {what}" for value, what in figures)]))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     start = f'{head} role="img" aria-label="{label}" font-family="{FONTS}">\n<title>{label}</title>'

@@ -6,9 +6,7 @@ import streamlit as st
 from dashboard import context, frame, navigation, texts
 from dashboard.api.answers import Leader
 from dashboard.language import _, current
-from dashboard.views.periods import PERIODS, choose_period
-
-ROWS_SEEN = 14
+from dashboard.views.boards import PERIODS, choose_period, choose_row
 
 
 def leaderboard() -> None:
@@ -78,19 +76,9 @@ def _rows(table: pd.DataFrame) -> None:
         "Hub": st.column_config.LinkColumn("Hub", display_text=_("profile")),
         "user": None,
     }
-    chosen = st.dataframe(
-        table,
-        hide_index=True,
-        column_config=columns,
-        placeholder="",
-        height=38 + 35 * min(ROWS_SEEN, len(table)),
-        on_select="rerun",
-        selection_mode="single-row",
-        key="leaders",
-    )
-    rows = chosen.selection.rows if chosen else []
-    if rows and rows[0] < len(table):
-        user = str(table["user"].iloc[rows[0]])
+    row = choose_row(table, columns, "leaders")
+    if row is not None:
+        user = str(table["user"].iloc[row])
         st.page_link(
             navigation.page("person"),
             label=_("The page of {name}").format(name=texts.name(user)),

@@ -7,9 +7,7 @@ from dashboard import context, frame, navigation, texts
 from dashboard.api.client import Away
 from dashboard.api.team_answers import Team
 from dashboard.language import _, current
-from dashboard.views.periods import PERIODS, choose_period
-
-ROWS_SEEN = 14
+from dashboard.views.boards import PERIODS, choose_period, choose_row
 
 
 def teams() -> None:
@@ -53,19 +51,9 @@ def _rows(table: pd.DataFrame) -> None:
         _("Here now"): st.column_config.NumberColumn(format="localized"),
         "name": None,
     }
-    chosen = st.dataframe(
-        table,
-        hide_index=True,
-        column_config=columns,
-        placeholder="",
-        height=38 + 35 * min(ROWS_SEEN, len(table)),
-        on_select="rerun",
-        selection_mode="single-row",
-        key="teams",
-    )
-    rows = chosen.selection.rows if chosen else []
-    if rows and rows[0] < len(table):
-        link_to(str(table["name"].iloc[rows[0]]))
+    row = choose_row(table, columns, "teams")
+    if row is not None:
+        link_to(str(table["name"].iloc[row]))
 
 
 def link_to(name: str) -> None:

@@ -12,7 +12,7 @@ from hivemind.utils.crypto import RSAPublicKey
 
 from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.person_key import KeyRefused, PersonalKey, issue_key, read_key
-from coordinator.access.policy import is_among, is_listed
+from coordinator.access.policy import admit_hub_user, refuse_if_banned
 from coordinator.context import ServiceContext
 from coordinator.http.request_limits import PERSONAL_KEY
 from coordinator.http.responses import NO_STORE, bearer, problem_response
@@ -21,6 +21,7 @@ from swarm.access.join_messages import Refusal, Refused
 from swarm.access.key_messages import FRESH_FOR, HolderAnswer, KeyAnswer, KeyRequest, to_sign
 from swarm.identity import peer_id_of
 
+KEY_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; `key_holder` reads it
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no personal key, or one that is not good here"},
     403: {"model": Refused, "description": "banned"},
@@ -39,8 +40,8 @@ def key_holder(context: ServiceContext) -> Callable[[Request], PersonalKey]:
             key = read_key(shown, context.authority.public_key, context.run.name)
         except KeyRefused as error:
             raise HTTPException(401, str(error)) from None
-        if _is_banned(context, key.user, key.peer_id):
-            raise HTTPException(403, f"{key.user} is banned from this run; ask the organizer about it")
+        if refused := refuse_if_banned(key.user, key.peer_id, context.notices.decisions):
+            raise HTTPException(403, refused.message)
         return key
 
     return holder
@@ -58,11 +59,9 @@ def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
         shown = bearer(request.headers)
         if shown is not None:
             who = await hub.who_is(shown)
-            if isinstance(who, Refused):
-                return problem_response(who.error, who.message)
-            if not is_listed(who, context.run.access, context.notices.decisions.allowed):
-                return problem_response(Refusal.NOT_ALLOWED, f"{who.name} is not on this run's list")
-            return _give(context, who.name, None)
+            if not isinstance(who, Refused):
+                return _give(context, admit_hub_user(who, None, context.run.access, context.notices.decisions), None)
+            return _give(context, who, None)
         if body is None:
             message = "show a Hugging Face token, or sign the request as a machine that has joined"
             return problem_response(Refusal.TOKEN_MISSING, message)
@@ -91,17 +90,12 @@ def _asked_by_machine(context: ServiceContext, body: KeyRequest) -> Response:
     user = context.ledger.people.user_of(peer_id)
     if user is None:
         return problem_response(Refusal.NOT_ALLOWED, "this run has not counted anything of this machine yet")
-    return _give(context, user, peer_id)
+    return _give(context, refuse_if_banned(user, peer_id, context.notices.decisions) or user, peer_id)
 
 
-def _give(context: ServiceContext, user: str, peer_id: str | None) -> Response:
-    if _is_banned(context, user, peer_id):
-        return problem_response(Refusal.BANNED, f"{user} is banned from this run; ask the organizer about it")
+def _give(context: ServiceContext, user: str | Refused, peer_id: str | None) -> Response:
+    if isinstance(user, Refused):
+        return problem_response(user.error, user.message)
     text, key = issue_key(context.authority, context.run.name, user, peer_id)
     answer = KeyAnswer(user=user, peer_id=peer_id, key=text, expires=key.expires)
     return JSONResponse(answer.model_dump(), headers=NO_STORE)
-
-
-def _is_banned(context: ServiceContext, user: str, peer_id: str | None) -> bool:
-    banned = context.notices.decisions.banned
-    return is_among(user, banned) or peer_id in banned

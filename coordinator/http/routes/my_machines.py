@@ -1,15 +1,14 @@
 """`/api/me/machines`: a person's machines, and orders to pause and resume them; and the question of those machines."""
 
-from fastapi import APIRouter, Request, Security
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
 from coordinator.access.pause_orders import PauseOrders
 from coordinator.access.person_key import PersonalKey
 from coordinator.context import ServiceContext
 from coordinator.http.responses import NO_STORE, Problem, problem_response
-from coordinator.http.routes.me import ERRORS, key_holder
+from coordinator.http.routes.me import ERRORS, KEY_SHOWN, key_holder
 from coordinator.ledger.answers import MachineSummary
 from swarm import clock
 from swarm.access.join_messages import Refusal
@@ -39,7 +38,6 @@ def my_machine_routes(context: ServiceContext) -> APIRouter:
     router = APIRouter(tags=["me"], responses=ERRORS)
     holder, orders = key_holder(context), PauseOrders(context.folder)
     given, asked = RateLimit(ORDERS, WINDOW), RateLimit(QUESTIONS, WINDOW)
-    key = [Security(HTTPBearer(auto_error=False, scheme_name="personal key"))]  # for /docs; `holder` reads it
 
     def listed(key: PersonalKey, peer_id: str | None) -> list[MachineSummary]:
         """The machines that the key is for, or the one of them that is named."""
@@ -59,7 +57,7 @@ def my_machine_routes(context: ServiceContext) -> APIRouter:
         (orders.pause if pause else orders.resume)(key.user, found)
         return machines(request)
 
-    @router.get("/api/me/machines", response_model=MachinesOfPerson, dependencies=key)
+    @router.get("/api/me/machines", response_model=MachinesOfPerson, dependencies=[KEY_SHOWN])
     def machines(request: Request) -> Response:
         """What the machines do for which the key is."""
         key, now = holder(request), clock.now()
@@ -69,12 +67,12 @@ def my_machine_routes(context: ServiceContext) -> APIRouter:
         answer = MachinesOfPerson(user=key.user, machines=found)
         return JSONResponse(answer.model_dump(mode="json"), headers=NO_STORE)
 
-    @router.post("/api/me/machines/pause", response_model=MachinesOfPerson, dependencies=key)
+    @router.post("/api/me/machines/pause", response_model=MachinesOfPerson, dependencies=[KEY_SHOWN])
     def pause(request: Request, order: MachineOrder) -> Response:
         """Have a machine pause, or all of them; they know it within some 15 s."""
         return carry_out(request, order, pause=True)
 
-    @router.post("/api/me/machines/resume", response_model=MachinesOfPerson, dependencies=key)
+    @router.post("/api/me/machines/resume", response_model=MachinesOfPerson, dependencies=[KEY_SHOWN])
     def resume(request: Request, order: MachineOrder) -> Response:
         """Have a machine go on, or all of them, as far as nothing else has them pause."""
         return carry_out(request, order, pause=False)

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from coordinator.access.hub_identity import Avatars
 from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
-from coordinator.http.card import LABELS, Facts, card
+from coordinator.http.card import Facts, card
 from coordinator.http.responses import (
     CACHE_SECONDS,
     LONG_CACHE_SECONDS,
@@ -29,6 +29,7 @@ from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.milestones import career
 from swarm.access.passes import is_verified
+from swarm.language import SOURCE, known
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000
@@ -121,8 +122,7 @@ def first_day(period: Period, day: datetime.date) -> datetime.date | None:
 
 def card_language(asked: str, of_run: str) -> str:
     """The language of a card: the one that is asked for, or the run's, or English."""
-    bases = (code.replace("_", "-").partition("-")[0].casefold() for code in (asked, of_run))
-    return next((base for base in bases if base in LABELS), "en")
+    return known(asked) or known(of_run) or SOURCE
 
 
 def _ranking(leaders: list[Leader]) -> Ranking:

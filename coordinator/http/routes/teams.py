@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Security
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from fastapi.security import HTTPBearer
 from pydantic import Field
 
 from coordinator.access.hub_identity import Avatars
@@ -22,7 +21,7 @@ from coordinator.http.responses import (
     json_response,
     problem_response,
 )
-from coordinator.http.routes.me import ERRORS, key_holder
+from coordinator.http.routes.me import ERRORS, KEY_SHOWN, key_holder
 from coordinator.http.routes.people import first_day, profile, today
 from coordinator.http.schemas import MyTeamAnswer, Period, TeamAnswer, TeamPersonAnswer
 from coordinator.ledger.teams.answers import TeamSummary
@@ -31,7 +30,6 @@ from coordinator.ledger.teams.names import folded
 from swarm.access.join_messages import Message, Refusal
 from swarm.rate_limit import RateLimit
 
-MOST_ON_BOARD = 2000
 MOST_PEOPLE = 1000  # of one team
 MOST_TEAMS_CACHED = 200
 CHANGES, CHANGES_WITHIN = 20, 3600.0  # of one person's team, seconds
@@ -57,7 +55,6 @@ def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     """What everybody may see is read from the ledger at most once in `CACHE_SECONDS`; a person's own team is not."""
     router = APIRouter(tags=["teams"], responses=UNAVAILABLE)
     teams, holder = context.ledger.teams, key_holder(context)
-    key = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; it is read by `holder`
     ranking = Cached(lambda: _ranking(teams.board()), CACHE_SECONDS)
     boards = {period: CachedJson(partial(_board, context, period, ranking)) for period in Period}
     changes = RateLimit(CHANGES, CHANGES_WITHIN)
@@ -77,7 +74,7 @@ def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
         wanted = folded(name)
         return team_of(wanted)() if wanted in ranking() else refusal_response(_unknown())
 
-    mine = APIRouter(tags=["me"], responses=ERRORS | UNAVAILABLE, dependencies=[key])
+    mine = APIRouter(tags=["me"], responses=ERRORS | UNAVAILABLE, dependencies=[KEY_SHOWN])
 
     def own(user: str) -> Response:
         return json_response(MyTeamAnswer(user=user, team=teams.of(user)), 0)
@@ -135,8 +132,7 @@ def _board(
     context: ServiceContext, period: Period, ranking: Cached[dict[str, tuple[int, TeamSummary]]]
 ) -> list[TeamSummary]:
     since = first_day(period, today())
-    found = [one for _, one in ranking().values()] if since is None else context.ledger.teams.board(since=since)
-    return found[:MOST_ON_BOARD]
+    return [one for _, one in ranking().values()] if since is None else context.ledger.teams.board(since=since)
 
 
 def _team(context: ServiceContext, avatars: Avatars, rank: int, team: TeamSummary) -> TeamAnswer:

@@ -59,11 +59,6 @@ class Teams:
         """The days on which something was counted for the team, in order."""
         return ask(self._engine, board.days(self._id(name)), TeamDay)
 
-    def memberships(self) -> dict[str, str]:
-        """The names of teams, by those who are in them."""
-        with reading(self._engine) as connection:
-            return {row.user: row.name for row in connection.execute(board.memberships())}
-
     def of(self, user: str) -> Membership | None:
         """The team that a user is in."""
         found = ask(self._engine, board.memberships().where(TeamMemberRow.user_name == user), Membership)

@@ -6,10 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from coordinator.http.card import CURVE_BOTTOM, CURVE_TOP, LABELS, LEFT, RIGHT, Facts, card, fitted, initial, placed
+from coordinator.http.card import CURVE_BOTTOM, CURVE_TOP, LEFT, RIGHT, Facts, card, fitted, initial, placed
 from coordinator.http.routes.people import card_language
 from coordinator.ledger.ledger import Ledger
 from dashboard.language import NAMES
+from swarm.language import NAMES as OF_CARDS
 from tests.coordinator.http.conftest import Service
 from tests.coordinator.http.routes.test_people import add
 from tests.recorded_month.people import AWKWARD
@@ -99,4 +100,4 @@ def test_a_card_is_in_the_language_that_is_asked_for_or_the_runs(serve: Serve) -
     assert [card_language(*one) for one in (("", "bn"), ("de", "bn_IN"), ("de", "fr"), ("EN-gb", "bn"))] == [
         *("bn", "bn", "en", "en")
     ]
-    assert LABELS.keys() == NAMES.keys(), "cards are in the languages of the dashboard"
+    assert OF_CARDS.keys() == NAMES.keys(), "cards are in the languages of the dashboard"
