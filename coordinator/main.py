@@ -31,7 +31,7 @@ from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
-from coordinator.tracking import open_tracker
+from coordinator.tracking.tracker import open_tracker
 from coordinator.webhooks.news import News
 from coordinator.webhooks.sender import Webhooks, read_webhooks
 from swarm.dht import remembered_peers

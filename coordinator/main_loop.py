@@ -22,7 +22,7 @@ from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
-from coordinator.tracking import Tracker
+from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm import clock
 from swarm.errors import SahajError

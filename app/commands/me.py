@@ -13,12 +13,19 @@ StateOption = Annotated[
 ]
 
 
-def me(url: LinkArgument, state: StateOption = None, allow_write_token: WriteTokenOption = False) -> None:
+def me(
+    url: LinkArgument,
+    state: StateOption = None,
+    allow_write_token: WriteTokenOption = False,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="first make all earlier links to the page good for nothing")
+    ] = False,
+) -> None:
     """Show what you have given to a run, and the link to your own page: pause your machines from anywhere."""
     set_verbosity(verbose=False)
     from app.me.me import me as tell
 
-    tell(url, typer.echo, state=state, allow_write_token=allow_write_token)
+    tell(url, typer.echo, state=state, allow_write_token=allow_write_token, revoke=revoke)
 
 
 def team(

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem
-from app.me.personal_key import ask_for_key
+from app.me.personal_key import PATH, ask_for_key
 from swarm.access.join_messages import Message
 from swarm.access.key_messages import KeyAnswer
 from swarm.access.passes import UNVERIFIED
@@ -47,8 +47,18 @@ class Me:
     dashboard: str  # URL; empty if it is not known
 
 
-def me(url: str, say: Callable[[str], None], *, state: Path | None = None, allow_write_token: bool = False) -> None:
+def me(
+    url: str,
+    say: Callable[[str], None],
+    *,
+    state: Path | None = None,
+    allow_write_token: bool = False,
+    revoke: bool = False,
+) -> None:
     """Tell the person at this machine who they are in the run, and how to open their page.
+
+    Args:
+        revoke: make all earlier keys of this person, or of the machine of a self-chosen name, good for nothing.
 
     Raises:
         SahajError: the coordinator cannot be asked, or does not know the person.
@@ -57,6 +67,10 @@ def me(url: str, say: Callable[[str], None], *, state: Path | None = None, allow
         run = client.run(Run)
         speak(run.language)
         key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
+        if revoke:
+            client.ask("DELETE", PATH, bearer=key.key)
+            say(_("All earlier keys and links to your page are good for nothing now."))
+            key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
         found = Me(run.name, key, _figures(client, key.user), run.dashboard)
     for line in describe(found, time.time()):
         say(line)

@@ -31,14 +31,25 @@ class PersonalKey:
     peer_id: str | None
     expires: float  # unix seconds
 
+    @property
+    def given(self) -> float:
+        """When it was given, in unix seconds."""
+        return self.expires - LIFETIME
+
     def is_for(self, user: str, peer_id: str) -> bool:
         """Whether it is for this machine of this user."""
         return user == self.user and self.peer_id in (None, peer_id)
 
 
-def issue_key(authority: Authority, run_name: str, user: str, peer_id: str | None) -> tuple[str, PersonalKey]:
-    """A key as text, and what it says; it is good for `LIFETIME` seconds from now."""
-    key = PersonalKey(user, peer_id, float(int(clock.now() + LIFETIME)))
+def issue_key(
+    authority: Authority, run_name: str, user: str, peer_id: str | None, *, good_from: float = 0.0
+) -> tuple[str, PersonalKey]:
+    """A key as text, and what it says; it is good for `LIFETIME` seconds from now.
+
+    Args:
+        good_from: unix seconds; keys of this holder that were given before are good no longer.
+    """
+    key = PersonalKey(user, peer_id, max(float(int(clock.now())), good_from) + LIFETIME)
     content = [key.user, key.peer_id, key.expires, authority.sign(_signed(run_name, key))]
     return base64.urlsafe_b64encode(MSGPackSerializer.dumps(content)).decode().rstrip("="), key
 

@@ -16,7 +16,7 @@ from coordinator.evaluation.probes import Probe, fill
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.answers import FilledSentence, below_unigram, compared
 from coordinator.replica import Snapshot
-from coordinator.tracking import Tracker
+from coordinator.tracking.tracker import Tracker
 from experts.calls import NoExperts
 from swarm import clock
 from trainer.data import Batch

@@ -10,7 +10,9 @@ from starlette.exceptions import HTTPException
 
 from coordinator.access.hub_identity import Avatars, Hub, Remembered
 from coordinator.access.hub_questions import HubQuestions
+from coordinator.access.revoked_keys import RevokedKeys
 from coordinator.context import ServiceContext
+from coordinator.http.key_holders import KeyHolders
 from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
 from coordinator.http.responses import CACHE_SECONDS, Cached, Problem, problem_response
@@ -42,7 +44,7 @@ def make_app(context: ServiceContext) -> FastAPI:
 
     Raises:
         TokenizerError: there are no tokenizer files to serve.
-        SwarmError: the orders to pause in the state folder cannot be read.
+        SwarmError: the orders to pause in the state folder, or the revoked keys, cannot be read.
     """
     app = FastAPI(
         title=f"Sahaj: {context.run.name}",
@@ -57,14 +59,16 @@ def make_app(context: ServiceContext) -> FastAPI:
     totals = Cached(context.ledger.totals, CACHE_SECONDS)
     hub = HubQuestions(Hub(), context.limits.hub_timeout)
     metrics = Metrics(context, progress, totals)
+    revoked = RevokedKeys(context.folder)
+    holder = KeyHolders(context, revoked)
     app.include_router(join_routes(context, tokenizer, avatars, metrics.count_join, hub))
-    app.include_router(key_routes(context, hub))
-    app.include_router(my_machine_routes(context))
+    app.include_router(key_routes(context, hub, holder, revoked))
+    app.include_router(my_machine_routes(context, holder))
     app.include_router(public_routes(context, tokenizer, progress, totals, metrics.text))
     app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))
     app.include_router(people_routes(context, avatars))
-    app.include_router(team_routes(context, avatars))
+    app.include_router(team_routes(context, avatars, holder))
     app.include_router(expert_routes(context))
     app.include_router(admin_routes(context, avatars))
     app.add_exception_handler(RequestValidationError, _malformed)
@@ -95,6 +99,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 401:
         shown = "authorization" in request.headers
         return problem_response(Refusal.TOKEN_REJECTED if shown else Refusal.TOKEN_MISSING, detail)
+    if error.status_code == 429:
+        return problem_response(Refusal.TOO_MANY, detail, retry_after=int((error.headers or {})["Retry-After"]))
     if error.status_code == 400:
         return problem_response(Refusal.MALFORMED, "the request is malformed; see /docs")
     return problem_response(Problem.NOT_POSSIBLE, detail, status=error.status_code)

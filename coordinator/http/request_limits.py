@@ -23,6 +23,7 @@ DELAY = 0.3  # seconds before one attempt too many is refused
 MOST_DELAYED = 100  # at a time, of all connections
 JOIN = "/api/join"
 PERSONAL_KEY = "/api/me/key"
+LIMITED = {JOIN: "attempts to join", PERSONAL_KEY: "requests for a key"}  # each for itself
 
 
 @dataclass(frozen=True)
@@ -76,19 +77,21 @@ class RequestLimits:
                 await problem_response(Problem.UNAVAILABLE, message, status=500)(scope, receive, send)
 
     def _too_often(self, scope: Scope) -> Response | None:
-        if scope["path"] not in (JOIN, PERSONAL_KEY) or scope["method"] != "POST":
+        path = scope["path"]
+        if path not in LIMITED or scope["method"] != "POST":
             return None
         client = scope.get("client")
-        seconds = self._attempts.attempt(address_key(client[0] if client else ""))
+        seconds = self._attempts.attempt(f"{path} {address_key(client[0] if client else '')}")
         if seconds is None:
             return None
-        self._count(Refusal.TOO_MANY.value)
-        return too_many(seconds)
+        if path == JOIN:
+            self._count(Refusal.TOO_MANY.value)
+        return too_many(seconds, LIMITED[path])
 
 
-def too_many(seconds: int) -> Response:
-    """The response to a client that tries to join too often."""
-    message = f"too many attempts to join; try again in {seconds} s"
+def too_many(seconds: int, attempts: str = LIMITED[JOIN]) -> Response:
+    """The response to a client that tries something too often."""
+    message = f"too many {attempts}; try again in {seconds} s"
     return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
 
 

@@ -51,7 +51,7 @@ class Keyed:
         if answer.status_code in (401, 403):
             raise WrongKey(self.WRONG_KEY)
         if answer.status_code == 404:
-            raise NotKnown("this coordinator cannot do that; it is older than these pages")
+            raise NotKnown(_reason(answer))
         if answer.status_code != 200:
             raise OrderRefused(_reason(answer))
         return answer.content

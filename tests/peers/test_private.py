@@ -49,7 +49,7 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
     settings: dict[str, Any] = {
         "access": {"users": ["bela"]},
         "release": {"repo": "river/small", "every": 1, "license": "apache-2.0"},
-        "coordinator": {"wandb_project": "small"},
+        "coordinator": {"wandb_project": "small", "trackio": "http://127.0.0.1:9"},  # where nobody listens
     }
     swarm = SmallSwarm(tmp_path, corpus, tokenizer_folder, target_batch_size=2048, **settings)
     homes = [old_folder(swarm.state), old_folder(tmp_path / "peers" / "bela")]
@@ -65,6 +65,7 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
         running = {peer.name: [psutil.Process(peer.process.pid), *helpers(peer)] for peer in (coordinator, trainer)}
         assert all(len(processes) > HELPERS for processes in running.values()), running
         assert any("wandb" in process.name() for process in running["coordinator"]), running
+        assert any("trackio" in " ".join(process.cmdline()) for process in running["coordinator"]), running
         for process in [*running["coordinator"], *running["bela"]]:
             shown = Path(f"/proc/{process.pid}/environ").read_text(errors="replace")
             assert "PATH=" in shown

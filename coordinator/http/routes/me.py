@@ -1,19 +1,19 @@
 """`/api/me/...`: what a person does about their own machines, with a personal key as bearer; and how to get the key."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request, Security
-from fastapi.exceptions import HTTPException
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.utils.crypto import RSAPublicKey
 
 from coordinator.access.hub_questions import HubQuestions
-from coordinator.access.person_key import KeyRefused, PersonalKey, issue_key, read_key
+from coordinator.access.person_key import issue_key
 from coordinator.access.policy import admit_hub_user, refuse_if_banned
+from coordinator.access.revoked_keys import RevokedKeys
 from coordinator.context import ServiceContext
+from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.request_limits import PERSONAL_KEY
 from coordinator.http.responses import NO_STORE, bearer, problem_response
 from swarm import clock
@@ -21,7 +21,6 @@ from swarm.access.join_messages import Refusal, Refused
 from swarm.access.key_messages import FRESH_FOR, HolderAnswer, KeyAnswer, KeyRequest, to_sign
 from swarm.identity import peer_id_of
 
-KEY_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; `key_holder` reads it
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no personal key, or one that is not good here"},
     403: {"model": Refused, "description": "banned"},
@@ -29,28 +28,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def key_holder(context: ServiceContext) -> Callable[[Request], PersonalKey]:
-    """A dependency for routes under `/api/me`: whose request it is. Status 401 without a key that is good."""
-
-    def holder(request: Request) -> PersonalKey:
-        shown = bearer(request.headers)
-        if shown is None:
-            raise HTTPException(401, "show a personal key; `sahaj me LINK` gives one")
-        try:
-            key = read_key(shown, context.authority.public_key, context.run.name)
-        except KeyRefused as error:
-            raise HTTPException(401, str(error)) from None
-        if refused := refuse_if_banned(key.user, key.peer_id, context.notices.decisions):
-            raise HTTPException(403, refused.message)
-        return key
-
-    return holder
-
-
-def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
+def key_routes(context: ServiceContext, hub: HubQuestions, holder: KeyHolders, revoked: RevokedKeys) -> APIRouter:
     """How a person gets a personal key. Ledger and Hub are asked in threads."""
     router = APIRouter(tags=["me"], responses=ERRORS)
-    holder = key_holder(context)
     token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; it is read below
 
     @router.post(PERSONAL_KEY, response_model=KeyAnswer, dependencies=[token])
@@ -59,13 +39,21 @@ def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
         shown = bearer(request.headers)
         if shown is not None:
             who = await hub.who_is(shown)
-            if not isinstance(who, Refused):
-                return _give(context, admit_hub_user(who, None, context.run.access, context.notices.decisions), None)
-            return _give(context, who, None)
+            if isinstance(who, Refused):
+                return _give(context, who, None, revoked)
+            user = admit_hub_user(who, None, context.run.access, context.notices.decisions)
+            return _give(context, user, None, revoked)
         if body is None:
             message = "show a Hugging Face token, or sign the request as a machine that has joined"
             return problem_response(Refusal.TOKEN_MISSING, message)
-        return await asyncio.to_thread(_asked_by_machine, context, body)  # it reads the ledger
+        return await asyncio.to_thread(_asked_by_machine, context, body, revoked)  # it reads the ledger
+
+    @router.delete(PERSONAL_KEY, response_model=HolderAnswer, dependencies=[KEY_SHOWN])
+    def revoke_keys(request: Request) -> Response:
+        """Refuse from now on all keys that the holder of the shown one has got, this one included."""
+        key = holder(request)
+        revoked.revoke(key.user, key.peer_id)
+        return JSONResponse(HolderAnswer(user=key.user, peer_id=key.peer_id).model_dump(), headers=NO_STORE)
 
     @router.get("/api/me", response_model=HolderAnswer)
     def whose_key(request: Request) -> Response:
@@ -76,7 +64,7 @@ def key_routes(context: ServiceContext, hub: HubQuestions) -> APIRouter:
     return router
 
 
-def _asked_by_machine(context: ServiceContext, body: KeyRequest) -> Response:
+def _asked_by_machine(context: ServiceContext, body: KeyRequest, revoked: RevokedKeys) -> Response:
     try:
         peer_id = str(peer_id_of(body.public_key))
         content = to_sign(context.run.name, peer_id, body.time)
@@ -90,12 +78,14 @@ def _asked_by_machine(context: ServiceContext, body: KeyRequest) -> Response:
     user = context.ledger.people.user_of(peer_id)
     if user is None:
         return problem_response(Refusal.NOT_ALLOWED, "this run has not counted anything of this machine yet")
-    return _give(context, refuse_if_banned(user, peer_id, context.notices.decisions) or user, peer_id)
+    return _give(context, refuse_if_banned(user, peer_id, context.notices.decisions) or user, peer_id, revoked)
 
 
-def _give(context: ServiceContext, user: str | Refused, peer_id: str | None) -> Response:
+def _give(context: ServiceContext, user: str | Refused, peer_id: str | None, revoked: RevokedKeys) -> Response:
     if isinstance(user, Refused):
         return problem_response(user.error, user.message)
-    text, key = issue_key(context.authority, context.run.name, user, peer_id)
+    text, key = issue_key(
+        context.authority, context.run.name, user, peer_id, good_from=revoked.good_from(user, peer_id)
+    )
     answer = KeyAnswer(user=user, peer_id=peer_id, key=text, expires=key.expires)
     return JSONResponse(answer.model_dump(), headers=NO_STORE)

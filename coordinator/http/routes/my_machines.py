@@ -7,8 +7,9 @@ from hivemind.p2p import PeerID
 from coordinator.access.pause_orders import PauseOrders
 from coordinator.access.person_key import PersonalKey
 from coordinator.context import ServiceContext
+from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.responses import NO_STORE, Problem, problem_response
-from coordinator.http.routes.me import ERRORS, KEY_SHOWN, key_holder
+from coordinator.http.routes.me import ERRORS
 from coordinator.ledger.answers import MachineSummary
 from swarm import clock
 from swarm.access.join_messages import Refusal
@@ -29,14 +30,14 @@ PAUSES_FOR = 86400.0  # seconds for which a machine that has left for a pause co
 ORDERS, QUESTIONS, WINDOW = 60, 30, 60.0  # of a person, of a machine, in so many seconds
 
 
-def my_machine_routes(context: ServiceContext) -> APIRouter:
+def my_machine_routes(context: ServiceContext, holder: KeyHolders) -> APIRouter:
     """Orders are in force when they are answered, and survive a restart.
 
     Raises:
         SwarmError: the orders in the state folder cannot be read.
     """
     router = APIRouter(tags=["me"], responses=ERRORS)
-    holder, orders = key_holder(context), PauseOrders(context.folder)
+    orders = PauseOrders(context.folder)
     given, asked = RateLimit(ORDERS, WINDOW), RateLimit(QUESTIONS, WINDOW)
 
     def listed(key: PersonalKey, peer_id: str | None) -> list[MachineSummary]:

@@ -11,6 +11,7 @@ from pydantic import Field
 from coordinator.access.hub_identity import Avatars
 from coordinator.access.person_key import PersonalKey
 from coordinator.context import ServiceContext
+from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.responses import (
     CACHE_SECONDS,
     NOT_FOUND,
@@ -21,7 +22,7 @@ from coordinator.http.responses import (
     json_response,
     problem_response,
 )
-from coordinator.http.routes.me import ERRORS, KEY_SHOWN, key_holder
+from coordinator.http.routes.me import ERRORS
 from coordinator.http.routes.people import first_day, profile, today
 from coordinator.http.schemas import MyTeamAnswer, Period, TeamAnswer, TeamPersonAnswer
 from coordinator.ledger.teams.answers import TeamSummary
@@ -51,10 +52,10 @@ class TeamOrder(Message):
     create: bool = Field(False, description="a new one; otherwise it must be there")
 
 
-def team_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
+def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -> APIRouter:
     """What everybody may see is read from the ledger at most once in `CACHE_SECONDS`; a person's own team is not."""
     router = APIRouter(tags=["teams"], responses=UNAVAILABLE)
-    teams, holder = context.ledger.teams, key_holder(context)
+    teams = context.ledger.teams
     ranking = Cached(lambda: _ranking(teams.board()), CACHE_SECONDS)
     boards = {period: CachedJson(partial(_board, context, period, ranking)) for period in Period}
     changes = RateLimit(CHANGES, CHANGES_WITHIN)

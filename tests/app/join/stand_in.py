@@ -47,6 +47,9 @@ class StandIn:
             def do_POST(self) -> None:
                 self.answer("POST")
 
+            def do_DELETE(self) -> None:
+                self.answer("DELETE")
+
             def answer(self, method: str) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None

@@ -80,6 +80,19 @@ def test_who_has_joined_under_a_name_of_their_own_shows_no_token(
     held.lock.close()
 
 
+def test_earlier_keys_are_revoked_with_a_new_one_which_is_told_not(coordinator: StandIn, tmp_path: Path) -> None:
+    load_identity(tmp_path / "identity.key").lock.close()
+    keys = iter(["first", "second"])
+    answer = {"user": "~asha", "peer_id": "Qm", "expires": NOW}
+    coordinator.answers["POST /api/me/key"] = lambda heard: Answer(body=answer | {"key": next(keys)})
+    coordinator.answers["DELETE /api/me/key"] = Answer(body=answer)
+    said: list[str] = []
+    me(coordinator.url, said.append, state=tmp_path, revoke=True)
+    assert [one.bearer for one in coordinator.heard if one.method == "DELETE"] == ["first"]
+    assert said[0] == "All earlier keys and links to your page are good for nothing now."
+    assert "key=second" in said[3] and not any("first" in line for line in said)
+
+
 @pytest.mark.parametrize("fault", [{"expires": 1e999}, {"key": 7}])
 def test_a_coordinator_that_answers_oddly_is_one_line(coordinator: StandIn, tmp_path: Path, fault: dict[str, float]):
     load_identity(tmp_path / "identity.key").lock.close()

@@ -16,7 +16,7 @@ from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.ledger import open_ledger
 from coordinator.replica import Snapshot
-from coordinator.tracking import Tracker
+from coordinator.tracking.tracker import Tracker
 from experts.expert import new_expert
 from experts.grid import all_uids
 from experts.layer.local import LocalExperts

@@ -24,7 +24,7 @@ from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
-from coordinator.tracking import Tracker
+from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm.leaving import Asked
 from swarm.run_file import AccessSection, RunFile, load_run

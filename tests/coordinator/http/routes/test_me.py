@@ -7,6 +7,7 @@ import pytest
 
 from app.me.personal_key import sign_request
 from coordinator.access.person_key import issue_key, read_key
+from coordinator.http.key_holders import REQUESTS
 from coordinator.http.request_limits import JoinLimits
 from coordinator.ledger.ingest import SessionReport
 from swarm import clock
@@ -106,6 +107,35 @@ def test_keys_that_are_not_good(serve: Serve, tmp_path: Path, monkeypatch: pytes
     assert whose(service, good)[0] == 401
 
 
-def test_asking_for_keys_is_limited_as_joining_is(serve: Serve) -> None:
+def test_asking_for_keys_is_limited_and_uses_up_no_attempt_to_join(serve: Serve) -> None:
     service = serve(open=True, limits=JoinLimits(per_address=2))
     assert [service.client.post(KEY).status_code for _ in range(3)] == [401, 401, 429]
+    assert [service.client.post("/api/join", json={}).status_code for _ in range(3)] == [422, 422, 429]
+    assert "too many requests for a key" in service.client.post(KEY).json()["message"]
+
+
+def test_requests_with_a_key_are_limited_by_its_holder(serve: Serve) -> None:
+    service = serve(open=True)
+    asha, boat = (issue_key(service.context.authority, "test-run", user, None)[0] for user in ("asha", "boat"))
+    assert {whose(service, asha)[0] for _ in range(REQUESTS)} == {200}
+    refused = service.client.get("/api/me", headers={"Authorization": f"Bearer {asha}"})
+    assert (refused.status_code, refused.json()["error"]) == (429, "too_many")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert whose(service, boat) == (200, "boat")
+
+
+def test_revoked_keys_are_refused_and_new_ones_are_good_at_once(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(users=["asha", "boat"])
+    tokens = {user: {"Authorization": f"Bearer {hub_stand_in.add(user)}"} for user in ("asha", "boat")}
+
+    def new_key(user: str) -> str:
+        return str(service.client.post(KEY, headers=tokens[user]).json()["key"])
+
+    old, other, boats = new_key("asha"), new_key("asha"), new_key("boat")
+    machines, _ = issue_key(service.context.authority, "test-run", "asha", "a peer")  # of a name like that
+    revoked = service.client.delete(KEY, headers={"Authorization": f"Bearer {old}"})
+    assert (revoked.status_code, revoked.json()["user"]) == (200, "asha")
+    assert "revoked" in service.client.get("/api/me", headers={"Authorization": f"Bearer {other}"}).json()["message"]
+    assert service.client.delete(KEY, headers={"Authorization": f"Bearer {old}"}).status_code == 401
+    new = new_key("asha")
+    assert [whose(service, key)[0] for key in (old, other, new, boats, machines)] == [401, 401, 200, 200, 200]

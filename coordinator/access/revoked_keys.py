@@ -1,0 +1,78 @@
+"""Which personal keys are good no longer, as their holders have revoked them: kept on the disk.
+
+Keys are stored nowhere, so what is kept is a time: those of a holder that were given before it are refused.
+"""
+
+import threading
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from coordinator.access.person_key import LIFETIME, PersonalKey
+from coordinator.state_folder import REVOKED_KEYS
+from swarm import clock
+from swarm.errors import StorageError, SwarmError
+from swarm.files import write_file
+
+
+class _Revocation(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    user: str
+    peer_id: str | None
+    good_from: float  # unix seconds
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    revoked: list[_Revocation]
+
+
+class RevokedKeys:
+    """Revocations in the state folder; each is on the disk before it is answered. Threads may share it."""
+
+    def __init__(self, folder: Path):
+        """Read those that are there.
+
+        Raises:
+            SwarmError: the file there holds none.
+        """
+        self._path, self._lock = folder / REVOKED_KEYS, threading.Lock()
+        self._good_from = _read(self._path)
+
+    def good_from(self, user: str, peer_id: str | None) -> float:
+        """Keys of this holder that were given before this time, in unix seconds, are good no longer."""
+        return self._good_from.get((user, peer_id), 0.0)
+
+    def includes(self, key: PersonalKey) -> bool:
+        """Whether this key is good no longer."""
+        return key.given < self.good_from(key.user, key.peer_id)
+
+    def revoke(self, user: str, peer_id: str | None) -> None:
+        """Refuse all keys that this holder has got so far.
+
+        Raises:
+            StorageError: the disk cannot be written; nothing has changed.
+        """
+        now = clock.now()
+        with self._lock:
+            good_from = {holder: time for holder, time in self._good_from.items() if time + LIFETIME > now}
+            good_from[user, peer_id] = float(int(now) + 1)  # keys are dated by the second
+            content = [_Revocation(user=name, peer_id=one, good_from=time) for (name, one), time in good_from.items()]
+            write_file(self._path, _File(revoked=content).model_dump_json(indent=1) + "\n")
+            self._good_from = good_from
+
+
+def _read(path: Path) -> dict[tuple[str, str | None], float]:
+    try:
+        content = _File.model_validate_json(path.read_bytes()).revoked
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValidationError:
+        raise SwarmError(
+            f"{path}: no revoked keys; restore the file, or remove it, so that all keys of the last 30 days are good"
+        ) from None
+    return {(one.user, one.peer_id): one.good_from for one in content}

@@ -1,0 +1,45 @@
+"""Whose request it is, by the personal key that it shows."""
+
+from fastapi import Request, Security
+from fastapi.exceptions import HTTPException
+from fastapi.security import HTTPBearer
+
+from coordinator.access.person_key import KeyRefused, PersonalKey, read_key
+from coordinator.access.policy import refuse_if_banned
+from coordinator.access.revoked_keys import RevokedKeys
+from coordinator.context import ServiceContext
+from coordinator.http.responses import bearer
+from swarm.rate_limit import RateLimit
+
+KEY_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; `KeyHolders` reads it
+REQUESTS, WINDOW = 240, 60.0  # of a holder, in so many seconds: some open pages ask every five
+
+
+class KeyHolders:
+    """Reads the personal keys of requests. Threads may share it."""
+
+    def __init__(self, context: ServiceContext, revoked: RevokedKeys):
+        self._context, self._revoked = context, revoked
+        self._requests = RateLimit(REQUESTS, WINDOW)
+
+    def __call__(self, request: Request) -> PersonalKey:
+        """The key that a request shows.
+
+        Raises:
+            HTTPException: 401 without a key that is good, 403 for the banned, 429 after too many requests.
+        """
+        shown = bearer(request.headers)
+        if shown is None:
+            raise HTTPException(401, "show a personal key; `sahaj me LINK` gives one")
+        try:
+            key = read_key(shown, self._context.authority.public_key, self._context.run.name)
+        except KeyRefused as error:
+            raise HTTPException(401, str(error)) from None
+        if self._revoked.includes(key):
+            raise HTTPException(401, "this personal key has been revoked; get a new one with `sahaj me LINK`")
+        if refused := refuse_if_banned(key.user, key.peer_id, self._context.notices.decisions):
+            raise HTTPException(403, refused.message)
+        if (seconds := self._requests.attempt(f"{key.user} {key.peer_id or ''}")) is not None:
+            again = {"Retry-After": str(seconds)}
+            raise HTTPException(429, f"too many requests with this key; try again in {seconds} s", headers=again)
+        return key
