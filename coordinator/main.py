@@ -159,7 +159,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder, access.notices.ban),
+                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder, access.notices),
                 evaluator,
                 Rollback(context, replica, rollback_orders),
                 tracker,

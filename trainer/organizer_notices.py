@@ -12,15 +12,19 @@ class OrganizerNotices:
     def __init__(self, gate: Gate, identity: Identity):
         self._gate, self._peer_id = gate, str(identity.peer_id)
         self._announced, self._best = "", gate.notices.best  # a best checkpoint of before is no news
+        self._is_doubted = False
 
     def new_lines(self) -> list[str]:
-        """A line for an announcement, and one for a best checkpoint, that were not shown before."""
+        """A line for each of what was not shown before: an announcement, a best checkpoint, the user's probation."""
         notices, lines = self._gate.notices, []
         if notices.announcement not in ("", self._announced):
             lines.append(_("From the organizer: {text}").format(text=notices.announcement))
         if notices.best is not None and notices.best != self._best:
             lines.append(best_line(notices.best))
-        self._announced, self._best = notices.announcement, notices.best or self._best
+        is_doubted = self._gate.own.user in notices.on_probation
+        if is_doubted != self._is_doubted:
+            lines.append(_probation_line(is_doubted))
+        self._announced, self._best, self._is_doubted = notices.announcement, notices.best or self._best, is_doubted
         return lines
 
     def reason_to_leave(self) -> str | None:
@@ -31,3 +35,12 @@ class OrganizerNotices:
         if notices.bans(self._gate.own.user, self._peer_id):
             return _("The organizer has excluded you from this run.")
         return None
+
+
+def _probation_line(begins: bool) -> str:
+    if not begins:
+        return _("Your gradients count in full again.")
+    return _(
+        "For now your gradients count with 5 % of a step at most: they agree less with the others' than is usual, or "
+        "are larger. Another text may be the reason; the organizer sees the figures."
+    )

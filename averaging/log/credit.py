@@ -39,7 +39,7 @@ def contributions(header: Header, *, enforces: bool = False) -> Iterator[Contrib
     """
     chunks = len(header.chunks)
     weights = [one.weight for one in header.members]
-    bounds = counted([one.user for one in header.members], weights) if enforces else weights
+    bounds = counted([one.user for one in header.members], weights, header.on_probation) if enforces else weights
     loud = loudness(header) if enforces else {}
     for member, bound in zip(header.members, bounds, strict=True):
         missing = sum(exclusion.session == member.session for exclusion in header.exclusions)

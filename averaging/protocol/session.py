@@ -16,6 +16,7 @@ class Session:
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured; calls tell it
         self.connected: tuple[str, ...] = ()  # sessions, if this peer accepts no connections; calls tell them
         self.speed = 0.0  # samples a second that this peer computes, or would; calls tell it
+        self.on_probation: frozenset[str] = frozenset()  # users, as the newest notices say; plans name those that call
         self._actions: list[Action] = []
         self.to_self: deque[Message] = deque()  # messages of this machine to itself
         self.is_closed = False  # nothing more goes in

@@ -1,6 +1,6 @@
 """How far each sender's gradient points where those of the others do."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -15,6 +15,7 @@ def agreements(
     pieces: Mapping[str, bytes],
     weights: Mapping[str, int],
     users: Mapping[str, str],
+    on_probation: Collection[str] = (),
 ) -> tuple[tuple[str, float], ...]:
     """The cosine between each sender's gradient and the mean of the others'.
 
@@ -27,13 +28,14 @@ def agreements(
         pieces: by session, as they were sent, without signatures.
         weights: masked tokens of the sessions.
         users: of the sessions.
+        on_probation: users whose shares have a lower bound.
     """
     if len({users[one] for one in pieces}) < FEWEST:
         return ()
     own = {one: decode_piece(piece, weights[one], elements, kind).astype(np.float64) for one, piece in pieces.items()}
     brought, whose = [weights[one] for one in own], [users[one] for one in own]
     times = loudness([squared_norm(gradient.astype(np.float32)) for gradient in own.values()], brought, whose)
-    shares = dict(zip(own, map(bounded, counted(whose, brought), times), strict=True))
+    shares = dict(zip(own, map(bounded, counted(whose, brought, on_probation), times), strict=True))
     total = sum((gradient * shares[one] for one, gradient in own.items()), np.zeros(elements))
     found = []
     for session, gradient in own.items():

@@ -5,7 +5,7 @@ sender may still be left out; then it decodes them one after the other into the 
 whatever the number of senders.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ def average(
     weights: Mapping[str, int],
     robust: Robust = "off",
     users: Mapping[str, str] | None = None,
+    on_probation: Collection[str] = (),
 ) -> EncodedMean:
     """The mean of a chunk over all pieces that can be used; the others are named.
 
@@ -45,6 +46,7 @@ def average(
         weights: masked tokens that each session has called with.
         robust: whether to look for loud senders, and to scale them down.
         users: of the sessions, whose shares are bounded too where loud senders are scaled down; None: they are not.
+        on_probation: users whose shares have a lower bound.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.
@@ -79,7 +81,7 @@ def average(
     times = loudness(squares, brought, whose)
     loud = tuple((session, one) for session, one in zip(usable, times, strict=True) if one > LOUDEST)
     if robust == "enforce":
-        shares = counted(whose, brought) if users is not None else brought
+        shares = counted(whose, brought, on_probation) if users is not None else brought
         if loud or shares != brought:
             mean = weighted_mean(bounded_ones(shares, times), elements, sum(shares))
     return EncodedMean(encode(mean, kind), excluded, loud)

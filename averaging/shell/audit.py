@@ -96,9 +96,11 @@ class Auditor:
         users = {one.session: one.user for one in header.members}
         agreement: tuple[tuple[str, float], ...] = ()
         try:
-            again = average(self.grid, self.kind, list(pieces.items()), chunk, weights, self.robust, users)
+            again = average(
+                self.grid, self.kind, list(pieces.items()), chunk, weights, self.robust, users, header.on_probation
+            )
             if not again.excluded:
-                agreement = agreements(self.grid.size(chunk), self.kind, pieces, weights, users)
+                agreement = agreements(self.grid.size(chunk), self.kind, pieces, weights, users, header.on_probation)
                 if hashlib.sha256(again.encoded).hexdigest() == header.chunks[chunk] == told.mean:
                     return verdict(agreement=agreement)
         except ValueError:  # of these pieces there is no mean

@@ -93,7 +93,8 @@ class Connection:
             self._discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
             self._puncher = HolePuncher(self._p2p, self._discovery, accepts=me.reachable, tell=shell.connected)
             await self._puncher.start()
-            tell = self._discovery.keep(lambda found: shell.contacts(found.values()))
+            gate = one.gate
+            tell = self._discovery.keep(lambda found: shell.contacts(found.values(), gate.notices.on_probation))
             watch = self._watch(self._transport, self._discovery, shell)
             self._tasks = [asyncio.create_task(tell), asyncio.create_task(watch)]
             for task in self._tasks:

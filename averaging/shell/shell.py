@@ -143,9 +143,14 @@ class Shell:
         if is_mine and self._exchange.takes(sender, message, payload or b"", self._loop.time()):
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
-    def contacts(self, contacts: Iterable[Contact]) -> None:
-        """The peers that are listed now."""
-        self._tell(lambda machine, now: machine.contacts(contacts, now))
+    def contacts(self, contacts: Iterable[Contact], on_probation: frozenset[str] = frozenset()) -> None:
+        """The peers that are listed now, and the users whose shares have a lower bound."""
+
+        def listed(machine: Machine, now: float) -> None:
+            machine.session.on_probation = on_probation
+            machine.contacts(contacts, now)
+
+        self._tell(listed)
 
     def moving(self, sessions: Iterable[str]) -> None:
         """A part of a message has come from these: thin lines need seconds for a chunk."""

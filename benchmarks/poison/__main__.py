@@ -7,7 +7,7 @@
 in a global step. Pieces, means and optimizer steps are made by the functions that make them in a run. Liars have 6, 15
 or 25 % of the weight, two of them in the last case. `clean`: they compute and say what is true; `attacked`: with
 `access.robust: enforce`, the coordinator's audits included; `undefended`: with `off`. Losses are in nats, medians of
-the seeds; those that were flagged or shut out are counted over all seeds.
+the seeds; those that were flagged, on probation or shut out are counted over all seeds.
 
 With `--other`, text in another language (JSONL), three of the honest peers have that text. What counts there is the
 share of their weight that scaling down takes from them.
@@ -57,7 +57,7 @@ def main(
 def table(figures: dict[str, Any]) -> Table:
     """The figures for people."""
     losses_of = ("clean", "attacked", "undefended")
-    shown = Table("attack", "weight", *losses_of, "honest lose", "liars lose", "flagged", "shut out")
+    shown = Table("attack", "weight", *losses_of, "honest lose", "liars lose", "flagged", "on probation", "shut out")
     for name, by_share in figures["attacks"].items():
         for share, row in by_share.items():
             losses = (f"{row[key]:.3f}" for key in losses_of)
@@ -68,6 +68,7 @@ def table(figures: dict[str, Any]) -> Table:
                 f"{row['honest_lost']:.1%}",
                 f"{row['liars_lost']:.1%}",
                 f"{row['liars_flagged']:.0f} liars, {row['honest_flagged']:.0f} others",
+                f"{row['liars_doubted']:.0f} liars, {row['honest_doubted']:.0f} others",
                 f"{row['liars_shut_out']:.0f} liars, {row['honest_shut_out']:.0f} others",
             )
     if (other := figures["other_text"]) is not None:
@@ -80,6 +81,7 @@ def table(figures: dict[str, Any]) -> Table:
             f"{other['foreign_lost']:.1%} of theirs",
             "",
             f"{other['flagged']:.0f}",
+            f"{other['doubted']:.0f}",
             f"{other['shut_out']:.0f}",
         )
     return shown

@@ -21,6 +21,7 @@ from averaging.shell.replay import decode_update
 from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
 from coordinator.ledger.directions import Directions
+from coordinator.ledger.probation import Probation
 from coordinator.ledger.rounds import LoudGradients
 from coordinator.ledger.worth import Worth
 from corpus.documents import open_documents
@@ -53,6 +54,7 @@ class Outcome:
     weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
     lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
     flagged: set[str] = field(default_factory=set)  # peers of which the organizer is told
+    doubted: dict[str, int] = field(default_factory=dict)  # on probation from so many global steps on
     shut_out: dict[str, int] = field(default_factory=dict)  # after so many global steps
 
     def share_lost(self, names: Sequence[str]) -> float:
@@ -89,7 +91,7 @@ class Course:
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
         """From the first state to the last global step."""
         random, lots = np.random.default_rng(self._seed), np.random.default_rng(self._seed)
-        directions, worth = Directions(), Worth()
+        directions, worth, probation = Directions(), Worth(), Probation()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         for step in range(self._run.optimizer.total_steps):
@@ -104,11 +106,15 @@ class Course:
                 weights[peer.name] = masked * attack.claim if peer.lies else masked
             gradients = self._sent(peers, own, weights, attack, random)
             drawn = int(lots.integers(self.grid.count)) if lots.random() < SHARE * self.grid.count else None
-            update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn)
+            doubted = probation.users if robust == "enforce" else frozenset()
+            update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn, doubted)
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
             outcome.flagged |= {flag.user for flag in watch.flags(header)}
             if robust != "off":
+                users = {one: one for one in weights}
+                doubts = probation.after_step(header) + probation.after_audit(header, agreement, users)
+                outcome.doubted |= {one.session: step + 1 for one in doubts}
                 against = directions.against(agreement)
                 outcome.flagged |= {one.session for one in against}
                 outcome.flagged |= {one.session for one in worth.less(agreement, weights)}
@@ -159,17 +165,18 @@ class Course:
         robust: Robust,
         outcome: Outcome,
         audited: int | None,
+        on_probation: frozenset[str],
     ) -> tuple[torch.Tensor, Part, tuple[tuple[str, float], ...]]:
         chunks, plan = [], sorted(gradients)
+        users = {name: name for name in plan}
         agreement: tuple[tuple[str, float], ...] = ()
         found: dict[str, list[float]] = {name: [] for name in plan}
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
-            mean = average(self.grid, KIND, pieces, chunk, weights, robust)
+            mean = average(self.grid, KIND, pieces, chunk, weights, robust, users, on_probation)
             if chunk == audited:
-                users = {name: name for name in plan}
-                agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users)
+                agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
             chunks.append(mean.encoded)
             for name in plan:
                 found[name].append(dict(mean.loud).get(name, 1.0))

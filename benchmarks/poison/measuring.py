@@ -78,6 +78,7 @@ def of_seed(
             row |= {"honest_lost": attacked.share_lost(honest), "liars_lost": attacked.share_lost(liars)}
             for group, users in (("honest", honest), ("liars", liars)):
                 row[f"{group}_flagged"] = len(attacked.flagged.intersection(users))
+                row[f"{group}_doubted"] = len(attacked.doubted.keys() & users)
                 row[f"{group}_shut_out"] = len(attacked.shut_out.keys() & users)
             found.append((attack.name, share, row))
             console.print(f"seed {seed}, {attack.name}, {share}: {_shown(row)}")
@@ -112,6 +113,7 @@ def with_other_text(run: RunFile, course: Course, other: Path, seed: int) -> dic
         "foreign_lost": lost[0],
         "others_lost": lost[1],
         "flagged": len(outcomes[0].flagged),
+        "doubted": len(outcomes[0].doubted),
         "shut_out": len(outcomes[0].shut_out),
     }
 
@@ -128,7 +130,7 @@ def _medians(rows: list[dict[str, float]]) -> dict[str, float]:
     """Of losses and shares; of people, all that were met in any seed."""
     return {
         key: sum(row[key] for row in rows)
-        if key.endswith(("flagged", "shut_out"))
+        if key.endswith(("flagged", "doubted", "shut_out"))
         else round(statistics.median(row[key] for row in rows), 4)
         for key in rows[0]
     }

@@ -65,6 +65,7 @@ class NoticeStore:
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id
         self._best: BestCheckpoint | None = None  # since the coordinator's start
+        self._on_probation: frozenset[str] = frozenset()  # likewise
         self.pass_time = self._decided.pass_time  # unix seconds: the time by which passes expire
 
     @property
@@ -118,6 +119,16 @@ class NoticeStore:
         """Let the next notices tell everybody of a checkpoint; no decision, and not on the disk."""
         self._best = best
 
+    def put_on_probation(self, users: frozenset[str]) -> None:
+        """Have these users, and no others, count with less in a mean; no decision, and not on the disk."""
+        with self._lock:
+            self._on_probation = users
+            try:
+                self._signed(self._decided)
+            except ValueError as error:  # bans matter more
+                self._on_probation = frozenset()
+                logger.warning("nobody is on probation: %s", error)
+
     def _decide(self, **changes: object) -> None:
         """Write a decision to the disk, then let it take effect.
 
@@ -140,6 +151,7 @@ class NoticeStore:
         notices = Notices(
             time=self._last,
             banned=decided.banned,
+            on_probation=self._on_probation,
             announcement=decided.announcement,
             paused=decided.paused,
             stopped=decided.stopped,

@@ -58,7 +58,8 @@ class RevokedKeys:
         now = clock.now()
         with self._lock:
             good_from = {holder: time for holder, time in self._good_from.items() if time + LIFETIME > now}
-            good_from[user, peer_id] = float(int(now) + 1)  # keys are dated by the second
+            # keys are dated by the second, and one of now may have been given after an earlier revocation of now
+            good_from[user, peer_id] = max(float(int(now)), self.good_from(user, peer_id)) + 1
             content = [_Revocation(user=name, peer_id=one, good_from=time) for (name, one), time in good_from.items()]
             write_file(self._path, _File(revoked=content).model_dump_json(indent=1) + "\n")
             self._good_from = good_from

@@ -22,8 +22,11 @@ class KeyHolders:
         self._context, self._revoked = context, revoked
         self._requests = RateLimit(REQUESTS, WINDOW)
 
-    def __call__(self, request: Request) -> PersonalKey:
+    def __call__(self, request: Request, *, is_limited: bool = True) -> PersonalKey:
         """The key that a request shows.
+
+        Args:
+            is_limited: it counts as one of the holder's requests, of whom a thief of the key may make many.
 
         Raises:
             HTTPException: 401 without a key that is good, 403 for the banned, 429 after too many requests.
@@ -39,7 +42,7 @@ class KeyHolders:
             raise HTTPException(401, "this personal key has been revoked; get a new one with `sahaj me LINK`")
         if refused := refuse_if_banned(key.user, key.peer_id, self._context.notices.decisions):
             raise HTTPException(403, refused.message)
-        if (seconds := self._requests.attempt(f"{key.user} {key.peer_id or ''}")) is not None:
+        if is_limited and (seconds := self._requests.attempt(f"{key.user} {key.peer_id or ''}")) is not None:
             again = {"Retry-After": str(seconds)}
             raise HTTPException(429, f"too many requests with this key; try again in {seconds} s", headers=again)
         return key

@@ -15,10 +15,12 @@ from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
+from coordinator.access.decisions import NoticeStore
 from coordinator.ledger.audits import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.probation import Doubt, Probation
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.ledger.serving import ServingBound
 from coordinator.replica import Applied, Replica
@@ -60,16 +62,17 @@ class Recorder:
         gate: Gate,
         say: Callable[[str], None],
         folder: Path,
-        ban: Callable[[str, str], None],
+        notices: NoticeStore,
     ):
-        """`folder` is the coordinator's; `ban` shuts out a user and a peer."""
+        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users count with less."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
         self.minutes, self._say, self._peers = minutes, say, folder / PEERS
-        self._audits, self._ban = Audits(folder / EVIDENCE), ban
+        self._audits, self._notices = Audits(folder / EVIDENCE), notices
         self._to_ban: list[Flag] = []
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
+        self._probation = Probation() if looks else None
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
@@ -133,6 +136,8 @@ class Recorder:
                 is_sure = flag.kind == AGAINST or (flag.kind in (MEAN, PIECE) and flag.peer_id in proved)
                 if is_sure and self._run.access.robust == "enforce":
                     self._to_ban.append(flag)
+            if self._probation is not None:
+                self._doubt(self._probation.after_audit(verdict.header, verdict.agreement, dict(verdict.users)))
         self._ban_them()
 
     def _ban_them(self) -> None:
@@ -140,7 +145,7 @@ class Recorder:
         while self._to_ban:
             flag = self._to_ban[0]
             try:
-                self._ban(flag.user, flag.peer_id)
+                self._notices.ban(flag.user, flag.peer_id)
             except SahajError as error:
                 logger.warning("%s is not banned yet: %s", flag.user, error)
                 return
@@ -148,8 +153,18 @@ class Recorder:
             self._say(f"{flag.user} is banned; `sahaj admin URL {way_on.format(flag.user)}.")
             del self._to_ban[0]
 
+    def _doubt(self, doubts: Iterable[Doubt]) -> None:
+        """Say who is doubted and, where the run enforces, have all that are count with less."""
+        assert self._probation is not None
+        if self._run.access.robust == "enforce":
+            self._notices.put_on_probation(self._probation.users)
+            for one in doubts:
+                self._say(f"attention: {one.user} {one.what}; counts with 5 % of a mean at most until that is over")
+
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
+            if self._probation is not None:
+                self._doubt(self._probation.after_step(header))
             for flag in (flag for odd in self._odd for flag in odd.flags(header)):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")

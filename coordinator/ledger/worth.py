@@ -50,12 +50,9 @@ class Worth:
             return []
         self._audits += 1
         found = []
-        for session, cosine in agreement:
-            lighter = [one for other, one in agreement if other != session and weights[other] <= weights[session]]
-            if len(lighter) < FEWEST:
-                continue
+        for session, cosines in compared(agreement, weights).items():
             known = self._known.setdefault(peer_of(session), _Known())
-            known.cosines.append((cosine, statistics.median(lighter)))
+            known.cosines.append(cosines)
             known.seen = self._audits
             differences = [own - usual for own, usual in known.cosines]
             if len(differences) == AUDITS and is_below_zero(differences, SURE):  # of a text alone it is up to 3.7 times
@@ -64,3 +61,13 @@ class Worth:
                 known.cosines.clear()
         self._known = {peer: one for peer, one in self._known.items() if self._audits - one.seen < AUDITS}
         return found
+
+
+def compared(agreement: Sequence[tuple[str, float]], weights: Mapping[str, int]) -> dict[str, tuple[float, float]]:
+    """The cosine of each sender beside the usual one of those that bring less, where there are `FEWEST` of them."""
+    found = {}
+    for session, cosine in agreement:
+        lighter = [one for other, one in agreement if other != session and weights[other] <= weights[session]]
+        if len(lighter) >= FEWEST:
+            found[session] = cosine, statistics.median(lighter)
+    return found

@@ -1,6 +1,7 @@
 """Trackio as a mirror of a run's figures: a Space of the Hub, or a server of one's own.
 
-Trackio writes to standard output and takes its token from the environment, so it runs in a process of its own.
+Trackio writes to standard output and takes its token from the environment, so it runs in a process of its own. That is
+no child of the coordinator's: it is left time to send what is left when the coordinator has ended.
 """
 
 import json
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from coordinator.public_run import for_everybody
 from coordinator.tracking.curve_id import curve_id
 from coordinator.tracking.trackio_process import Opening
 from swarm.errors import in_a_line
@@ -20,7 +22,6 @@ from swarm.secret_variables import hub_token, secret
 logger = logging.getLogger(__name__)
 
 WRITE_TOKEN = "TRACKIO_WRITE_TOKEN"  # of a server of one's own
-_PATIENCE = 60.0  # seconds to send what is left
 
 
 class TrackioMirror:
@@ -45,11 +46,13 @@ class TrackioMirror:
             text=True,
             start_new_session=True,  # Ctrl-C in the terminal is the coordinator's, which then sends what is left
         )
-        threading.Thread(target=self._log_warnings, name="trackio-warnings", daemon=True).start()
+        self._process.wait()  # it has left another one behind
+        self._warnings = threading.Thread(target=self._log_warnings, name="trackio-warnings", daemon=True)
+        self._warnings.start()
         opening = Opening(
             project=run.name,
             name=f"{run.name}-{curve_id(folder / 'trackio-id')}",
-            config=run.model_dump(mode="json", exclude={"coordinator"}),  # its database URL holds a password
+            config=for_everybody(run).model_dump(mode="json", exclude={"coordinator"}),
             folder=str(kept),
             server_url=where if own_server else None,
             space_id=None if own_server else where,
@@ -65,10 +68,7 @@ class TrackioMirror:
         """Send what is left, for a minute at most."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._warnings.join()
 
     def _send(self, content: object) -> None:
         assert self._process.stdin is not None
@@ -76,7 +76,7 @@ class TrackioMirror:
             self._process.stdin.write(json.dumps(content) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise RuntimeError(f"its process has ended with status {self._process.poll()}") from None
+            raise RuntimeError("its process has ended") from None
 
     def _log_warnings(self) -> None:
         assert self._process.stderr is not None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coordinator.public_run import for_everybody
 from coordinator.tracking.curve_id import curve_id
 from swarm.errors import in_a_line
 from swarm.run_file import RunFile
@@ -74,7 +75,7 @@ class WandbMirror:
             resume="allow",
             dir=str(self._folder),
             mode=mode,
-            config=self._run.model_dump(mode="json", exclude={"coordinator"}),  # its database URL holds a password
+            config=for_everybody(self._run).model_dump(mode="json", exclude={"coordinator"}),
             settings=settings,
         )
         mirror.define_metric("*", step_metric="global_step")  # wandb's own counter refuses a step that comes late

@@ -3,9 +3,12 @@
 import json
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+PATIENCE = 60.0  # seconds to send what is left; figures that Trackio cannot send by then it keeps after 35
 
 
 class Opening(NamedTuple):
@@ -21,7 +24,9 @@ class Opening(NamedTuple):
 
 
 def main(lines: Iterable[str]) -> None:
-    """Work until the input ends."""
+    """Leave a process behind that works until the input ends, and a minute longer at most."""
+    if os.fork():
+        os._exit(0)
     lines = iter(lines)
     try:
         opening = Opening(**json.loads(next(lines)))
@@ -45,6 +50,9 @@ def main(lines: Iterable[str]) -> None:
         for line in lines:
             step, figures = json.loads(line)
             curve.log(figures, step=step)
+        end = threading.Timer(PATIENCE, os._exit, [1])
+        end.daemon = True
+        end.start()
         curve.finish()
     except Exception as error:
         sys.exit(str(error))

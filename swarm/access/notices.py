@@ -9,6 +9,7 @@ from hivemind.utils import MSGPackSerializer
 from swarm.access.passes import Authority, PassRefused
 
 SEAL = "sahaj notices 1"
+SETS = ("banned", "on_probation")  # fields with names in no order
 LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT
 
 
@@ -29,6 +30,7 @@ class Notices:
     time: float = 0.0  # unix time in seconds when they were signed
     pass_time: float = 0.0  # unix time in seconds by which passes expire: until then they could be renewed
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    on_probation: frozenset[str] = frozenset()  # names as in passes: their shares of a mean have a lower bound
     announcement: str = ""
     paused: bool = False  # newcomers are asked to come back later; those who train go on
     stopped: bool = False  # the run is over: trainers leave
@@ -52,7 +54,7 @@ def sign_notices(notices: Notices, authority: Authority, run_name: str) -> bytes
     Raises:
         ValueError: they are longer than `LONGEST`.
     """
-    values = asdict(notices) | {"banned": sorted(notices.banned)}
+    values = asdict(notices) | {name: sorted(getattr(notices, name)) for name in SETS}
     content = MSGPackSerializer.dumps([SEAL, run_name, values])
     signed = bytes(MSGPackSerializer.dumps([content, authority.sign(content)]))
     if len(signed) > LONGEST:
@@ -73,7 +75,8 @@ def read_notices(signed: bytes, authority: bytes, run_name: str) -> Notices:
         if (seal, run) != (SEAL, run_name):
             raise ValueError("of another run")
         best = values.get("best")
-        read = {"banned": frozenset(values["banned"]), "best": best and BestCheckpoint(**_known(BestCheckpoint, best))}
+        sets = {name: frozenset(values.get(name, ())) for name in SETS}
+        read = {**sets, "best": best and BestCheckpoint(**_known(BestCheckpoint, best))}
         return Notices(**_known(Notices, values) | read)
     except Exception:  # any bytes may come from anybody
         raise PassRefused("notices that the run's authority did not sign") from None

@@ -152,7 +152,7 @@ class CoordinatorSection(Section):
     wandb_project: str | None = Field(None, description="mirror figures to this Weights & Biases project")
     trackio: str | None = Field(
         None,
-        pattern=r"^(https?://\S+|[\w.-]+/[\w.-]+)$",
+        pattern=r"^(https?://[^\s?#@]+|[\w.-]+/[\w.-]+)$",
         description="mirror figures to this Trackio Space (OWNER/NAME), or to a Trackio server of one's own (URL)",
     )
     probes: Annotated[list[str], Field(max_length=MOST_PROBES)] = Field(

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import entries_after
 from coordinator.ledger.rounds import GRADIENT
+from coordinator.state_folder import LOG
 from tests.access.attackers.loud import TIMES, run_loudly
 from tests.support.small_swarm import SmallSwarm, text_of
 
@@ -42,6 +45,12 @@ def a_run(folder: Path, corpus: Path, tokenizer: Path, *, lies: bool) -> Iterato
         swarm.kill_all()
 
 
+def told_in_headers(swarm: SmallSwarm) -> set[str]:
+    """The users that headers of the log say are on probation."""
+    entries, _ = entries_after(swarm.state / LOG / LOG_FILE, None, 10_000)
+    return {user for entry in entries for user in entry.header.on_probation}
+
+
 def loss_of(swarm: SmallSwarm) -> float:
     """Held out, after the steps."""
     return next(one.loss for one in swarm.ledger.evaluations() if one.step >= STEPS)
@@ -61,3 +70,7 @@ def test_a_liar_is_named_and_the_loss_is_as_without(corpus: Path, tokenizer_fold
         assert times == pytest.approx(-TIMES, rel=0.5)
         assert "attention: ~eve sends gradients" in text_of(swarm.peers[0])
         assert loss_of(swarm) < clean + SPREAD
+        swarm.wait(lambda: "~eve sends" in text_of(swarm.peers[0]) and told_in_headers(swarm), "header that doubts her")
+        assert told_in_headers(swarm) == {"~eve"}
+        assert "counts with 5 % of a mean at most" in text_of(swarm.peers[0])
+        swarm.wait(lambda: "count with 5 % of a step at most" in text_of(swarm.peers[-1]), "word of it to her")

@@ -43,3 +43,27 @@ def test_each_announcement_and_each_best_checkpoint_is_told_once(
     gate.take_notice(signed("", None))  # the coordinator was started again
     gate.take_notice(signed("", new))
     assert notices.new_lines() == []
+
+
+def test_who_counts_with_less_is_told_when_that_begins_and_when_it_is_over(
+    authority: Authority, identity: Identity, tmp_path: Path
+) -> None:
+    doubted = [
+        frozenset[str](),
+        frozenset({"boat"}),
+        frozenset({"asha", "boat"}),
+        frozenset({"asha"}),
+        frozenset[str](),
+    ]
+    signed = [
+        sign_notices(Notices(time=float(time), on_probation=users), authority, RUN)
+        for time, users in enumerate(doubted, start=1)
+    ]
+    own = authority.issue(RUN, "asha", identity.peer_id, 3600.0)
+    gate = Gate(tmp_path, RUN, authority.public_key, own, signed[0])
+    notices, told = OrganizerNotices(gate, identity), list[list[str]]()
+    for one in signed:
+        gate.take_notice(one)
+        told.append(notices.new_lines())
+    assert [len(lines) for lines in told] == [0, 0, 1, 0, 1]
+    assert "5 % of a step at most" in told[2][0] and told[4] == ["Your gradients count in full again."]

@@ -114,6 +114,8 @@ def _update(header: Header, chunks: int) -> str:
         return "it excludes what was not there"
     if any(part.loud != plausible(part.loud, header.members) for part in header.parts):
         return "it calls gradients loud that cannot be"
+    if list(header.on_probation) != sorted({one.user for one in header.members}.intersection(header.on_probation)):
+        return "it has users on probation that are not among its members"
     return "" if senders else "nobody has brought gradients"
 
 

@@ -141,12 +141,24 @@ class Meeting:
 
     # -- the header that this ballot proposes, if no other has to be proposed again
 
-    def update(self, results: Sequence[Reduced]) -> Header:
-        """What the members have averaged. `results`: one for each part, in the order of the vector."""
+    def update(self, results: Sequence[Reduced], on_probation: tuple[str, ...]) -> Header:
+        """What the members have averaged.
+
+        Args:
+            results: one for each part, in the order of the vector.
+            on_probation: as the plan has it.
+        """
         members, parts, exclusions = averaged(self.members, results)
         voters = quorum.choose_voters(members, self.situation.recent)
         header = self._next_header(HeaderKind.UPDATE)
-        return replace(header, members=members, parts=parts, exclusions=exclusions, voters=voters)
+        return replace(
+            header,
+            members=members,
+            parts=parts,
+            exclusions=exclusions,
+            on_probation=on_probation,
+            voters=voters,
+        )
 
     def rollback(self, snapshot: str) -> Header:
         """The state of a snapshot, given by its digest, instead of an update."""
@@ -168,7 +180,13 @@ class Meeting:
             resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
         )
         if chosen is not None:
-            header = replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
+            header = replace(
+                header,
+                members=chosen.members,
+                parts=chosen.parts,
+                exclusions=chosen.exclusions,
+                on_probation=chosen.on_probation,
+            )
         return ordered(header, self.situation.session.credentials)
 
     @property

@@ -135,6 +135,7 @@ class Assignments:
             resting=planned.resting,
             step_seconds=planned.step_seconds,
             users=tuple(users[one] for one, _ in members) if users is not None else (),
+            on_probation=tuple(sorted(session.on_probation.intersection(users.values()))) if users is not None else (),
             seconds=planned.seconds,
         )
         self._results: dict[int, Reduced] = {}  # by first chunk

@@ -228,7 +228,7 @@ class Round:
         assert self._assignments is not None
         results = self._assignments.results(now)
         if results is not None:
-            self._fetch(self.meeting.update(results), now)
+            self._fetch(self.meeting.update(results, self._assignments.plan.on_probation), now)
 
     # -- proposing
 

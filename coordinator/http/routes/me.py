@@ -51,7 +51,7 @@ def key_routes(context: ServiceContext, hub: HubQuestions, holder: KeyHolders, r
     @router.delete(PERSONAL_KEY, response_model=HolderAnswer, dependencies=[KEY_SHOWN])
     def revoke_keys(request: Request) -> Response:
         """Refuse from now on all keys that the holder of the shown one has got, this one included."""
-        key = holder(request)
+        key = holder(request, is_limited=False)
         revoked.revoke(key.user, key.peer_id)
         return JSONResponse(HolderAnswer(user=key.user, peer_id=key.peer_id).model_dump(), headers=NO_STORE)
 

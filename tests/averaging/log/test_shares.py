@@ -1,10 +1,11 @@
 """Nobody has more of a mean than the bound, whatever they say to have, and nobody else loses by that."""
 
+import random
 from fractions import Fraction
 
 import pytest
 
-from averaging.log.shares import FEW, MOST, counted
+from averaging.log.shares import FEW, MOST, PROBATION, counted
 
 
 def shares_of(weights: list[int]) -> list[float]:
@@ -45,3 +46,35 @@ def test_where_nobody_is_beyond_the_bound_nothing_changes(weights: list[int]) ->
 def test_members_without_gradients_make_nobodys_bound_smaller() -> None:
     assert counted(["a", "b", "c", "d"], [90, 10, 0, 0]) == [30, 10, 0, 0]
     assert Fraction(30, 40) == FEW / 2
+
+
+def test_those_on_probation_have_a_lower_bound_and_nobody_else_loses() -> None:
+    users, weights = ["eve", "eve", "mallory", *map(str, range(20))], [900, 600, 30, *[100] * 20]
+    found = counted(users, weights, {"eve", "mallory", "somebody who is not there"})
+    assert sum(found[:2]) / sum(found) == pytest.approx(float(PROBATION), abs=1e-3) and found[0] > found[1]
+    assert found[2:] == weights[2:], "mallory has no more than the lower bound"
+    both = counted(users, [900, 600, 900, *[100] * 20], {"eve", "mallory"})
+    assert both[0] + both[1] == pytest.approx(both[2], abs=2) and both[2] / sum(both) <= PROBATION
+
+
+@pytest.mark.parametrize("users", [1, 2, 5, 19, 20, 30])
+def test_where_all_are_on_probation_nobody_is(users: int) -> None:
+    names, weights = [str(number) for number in range(users)], [100] * users
+    found = counted(names, weights, names)
+    assert found == weights or users > 20
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_bound_is_passed_and_the_same_are_cut_whatever_their_order(seed: int) -> None:
+    drawn = random.Random(seed)
+    users = [f"user {number}" for number in range(drawn.randint(2, 40))]
+    weights = [drawn.choice([0, 8, 500, 10**6]) for _ in users]
+    doubted = set(drawn.sample(users, len(users) // 3))
+    found, usual = counted(users, weights, doubted), max(MOST, FEW / max(1, sum(one > 0 for one in weights)))
+    for user, one, weight in zip(users, found, weights, strict=True):
+        assert 0 <= one <= weight
+        bound = min(PROBATION, usual) if user in doubted else usual
+        assert one <= bound * sum(found) + len(users), "whole numbers: each is cut by less than one"
+    order = drawn.sample(range(len(users)), len(users))
+    again = counted([users[n] for n in order], [weights[n] for n in order], doubted)
+    assert again == [found[n] for n in order]

@@ -60,11 +60,16 @@ def test_nobody_is_flagged_where_nobody_lies(tmp_path: Path) -> None:
     in_virtual_time(course)
 
 
-def test_the_heaviest_user_counts_with_its_share_and_is_credited_with_it(tmp_path: Path) -> None:
-    """The states are those of one process with the bounded weights; two devices of a user share the bound."""
+@pytest.mark.parametrize(
+    ("doubted", "most"), [({"somebody else"}, 0.25), ({"eve"}, 0.05)], ids=["usual bound", "on probation"]
+)
+def test_the_heaviest_user_counts_with_its_share_and_is_credited_with_it(
+    tmp_path: Path, doubted: set[str], most: float
+) -> None:
+    """The states are those of one process with the bounded weights. The usual bound is one and a half equal shares."""
 
     async def course() -> None:
-        village = Village(tmp_path, robust="enforce", snapshot_every=1000, target=2000)
+        village = Village(tmp_path, robust="enforce", snapshot_every=1000, target=2000, on_probation=frozenset(doubted))
         coordinator = village.add("coordinator", begins=True)
         goals = {name: number * village.goal for number, name in enumerate((*HONEST, "eve"), 1)}
         for name, goal in goals.items():
@@ -77,7 +82,8 @@ def test_the_heaviest_user_counts_with_its_share_and_is_credited_with_it(tmp_pat
         for step in range(1, max(village.entries) + 1):
             header = village.entries[step].header
             members = [one for one in header.members if one.weight]
-            bounds = counted([one.user for one in members], [one.weight for one in members])
+            assert header.on_probation == (("eve",) if "eve" in doubted else ())
+            bounds = counted([one.user for one in members], [one.weight for one in members], header.on_probation)
             gradient = sum(
                 bound / sum(bounds) * (expected.parameters - goals[one.user])
                 for one, bound in zip(members, bounds, strict=True)
@@ -89,7 +95,7 @@ def test_the_heaviest_user_counts_with_its_share_and_is_credited_with_it(tmp_pat
         state = coordinator.replay.state
         assert state is not None
         assert float((state.parameters - expected.parameters).norm() / (expected.parameters - first).norm()) < 1e-5
-        assert max(shares) == pytest.approx(0.25, abs=0.01)  # of six users, one and a half equal shares
+        assert max(shares) == pytest.approx(most, abs=0.01)
         await village.end()
 
     in_virtual_time(course)

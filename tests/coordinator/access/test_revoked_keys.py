@@ -36,6 +36,15 @@ def test_a_key_that_is_given_at_once_is_good(tmp_path: Path, monkeypatch: pytest
     assert not keys.includes(read_key(new, authority.public_key, "run"))
 
 
+def test_a_second_revocation_within_a_second_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now", lambda: 1000.5)
+    keys, authority = RevokedKeys(tmp_path), load_authority(tmp_path / "authority.key")
+    keys.revoke("asha", None)
+    between, _ = issue_key(authority, "run", "asha", None, good_from=keys.good_from("asha", None))
+    keys.revoke("asha", None)
+    assert keys.includes(read_key(between, authority.public_key, "run"))
+
+
 def test_revocations_of_expired_keys_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: 1000.0)
     keys = RevokedKeys(tmp_path)

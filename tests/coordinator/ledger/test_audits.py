@@ -22,6 +22,7 @@ from coordinator.ledger.audits import (
 from coordinator.ledger.directions import AUDITS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.probation import ENOUGH
 from coordinator.ledger.recorder import Recorder
 from coordinator.replica import Replica
 from swarm.errors import StorageError
@@ -112,16 +113,16 @@ def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
     log = Log(tmp_path)
     run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
-    ledger, ban, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
+    ledger, notices, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
     lie = update(5, "asha.0", "bela.0")
     proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
     log.audits = [Verdict(lie, 0, (proved, perhaps), b"account", users=(("asha.0", "asha"), ("bela.0", "bela")))]
     one.bring_up_to_date()
     assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
     assert said[0].startswith("attention: asha gave the swarm a mean")
-    assert ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
+    assert notices.ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
     ledger.close()
 
 
@@ -129,11 +130,12 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log, ban, said = Log(tmp_path), Mock(), list[str]()
+    log, notices, said = Log(tmp_path), Mock(), list[str]()
+    ban = notices.ban
     run = run.model_copy(update={"access": run.access.model_copy(update={"robust": "enforce"})})
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
     step = update(5, "asha.0", "bela.0")
     users = ("asha.0", "asha"), ("bela.0", "bela")
     log.audits = [Verdict(step, 0, agreement=(("asha.0", 0.2), ("bela.0", -0.2)), users=users)] * (2 * AUDITS)
@@ -146,4 +148,27 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     one.bring_up_to_date()
     assert ban.call_args_list == [call("bela", "bela")]
     assert said[-1] == "bela is banned; `sahaj admin URL unban bela` takes that back."
+    ledger.close()
+
+
+@pytest.mark.parametrize("robust", ["watch", "enforce"])
+def test_whose_gradients_are_of_doubtful_use_counts_with_less_where_the_run_enforces(
+    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
+) -> None:
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+    log, notices, said = Log(tmp_path), Mock(), list[str]()
+    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
+    step = update(5, *(f"user{number}.0" for number in range(6)))
+    users = tuple((member.session, member.session[:-2]) for member in step.members)
+    eve = max(step.members, key=lambda member: (member.weight, member.session)).session
+    cosines = tuple((session, 0.0 if session == eve else 0.2) for session, _ in users)
+    log.audits = [Verdict(step, 0, agreement=cosines, users=users)] * ENOUGH
+    one.bring_up_to_date()
+    put = [call.args[0] for call in notices.put_on_probation.call_args_list]
+    assert (put[-1] == {eve[:-2]} and not put[0]) if robust == "enforce" else not put
+    lines = [line for line in said if "counts with 5 % of a mean at most" in line]
+    assert len(lines) == (robust == "enforce") and not notices.ban.called
     ledger.close()

@@ -1,5 +1,6 @@
 """Figures of a coordinator's process in a real Trackio server, over a socket."""
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -18,9 +19,10 @@ pytest.importorskip("trackio")
 
 TOKEN = "write-token-of-the-server"
 PROGRAM = """
-import logging, sys
+import logging, sys, time
 from pathlib import Path
 from coordinator.tracking.tracker import open_tracker
+from swarm.leaving import end_process
 from swarm.run_file import parse_run
 from swarm.secret_variables import hide_secrets
 
@@ -32,8 +34,11 @@ tracker = open_tracker(parse_run(content, Path("run.yaml")), Path(sys.argv[1]))
 for step in range(int(sys.argv[2]), int(sys.argv[2]) + 3):
     tracker.log({"loss": 9.0 - step, "samples": 32.0}, step)
 tracker.log({"held_out_loss": 8.5}, int(sys.argv[2]))  # of a step that others have followed
-tracker.finish(timeout=120)
-print("failures", tracker.failures)
+while not float(sys.argv[4]) and any(one._pending.qsize() for one in tracker._senders):
+    time.sleep(0.01)  # until all but the last figures are handed over
+tracker.finish(timeout=float(sys.argv[4]))
+print("failures", tracker.failures, flush=True)
+end_process()  # as a coordinator does, with all its children
 """
 
 
@@ -62,10 +67,12 @@ def trackio_server(folder: Path, port: int) -> Iterator[None]:
             process.wait()
 
 
-def mirrored(state_folder: Path, first: int, port: int, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+def mirrored(
+    state_folder: Path, first: int, port: int, token: str = TOKEN, patience: float = 120.0
+) -> subprocess.CompletedProcess[str]:
     """Mirror three steps in a process of its own, whose secrets are hidden."""
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(state_folder), str(first), f"http://127.0.0.1:{port}"],
+        [sys.executable, "-c", PROGRAM, str(state_folder), str(first), f"http://127.0.0.1:{port}", str(patience)],
         cwd=Path(__file__).parents[3],
         env=os.environ | {"HOME": str(state_folder), "TRACKIO_WRITE_TOKEN": token},
         capture_output=True,
@@ -113,3 +120,16 @@ def test_without_a_token_it_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Self-hosted logging requires a write token" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_figures_outlive_a_coordinator_that_has_no_time(tmp_path: Path) -> None:
+    port, state, server = free_port(), tmp_path / "state", tmp_path / "server"
+
+    def arrived() -> bool:
+        with contextlib.suppress(sqlite3.OperationalError):  # the server is about to make the table
+            return len(recorded(server)) >= 3
+        return False
+
+    with trackio_server(server, port):
+        mirrored(state, 0, port, patience=0.0)
+        wait_until(arrived, "figures at the server")

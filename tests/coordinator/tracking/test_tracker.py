@@ -58,7 +58,10 @@ def test_a_mirror_that_cannot_start_is_not_waited_for_and_said_once(
     assert len([record for record in caplog.records if f"{name} failed" in record.getMessage()]) == 1
 
 
-@pytest.mark.parametrize("where", ["river", "ftp://river", "river/figures/two", "https://", ""])
+@pytest.mark.parametrize(
+    "where",
+    ["river", "ftp://river", "river/figures/two", "https://", "", "https://river/?write_token=a", "https://a:b@river"],
+)
 def test_a_run_file_names_a_space_or_a_url(where: str) -> None:
     with pytest.raises(RunFileError, match="trackio"):
         run_file(trackio=where)

@@ -18,9 +18,9 @@ def cheats(world: World) -> Iterator[None]:
     """Sessions in `world.cheats` convene in their own interest; their votes are not enough for that."""
     honest = Meeting.update
 
-    def update(meeting: Meeting, results: Any) -> Header:
+    def update(meeting: Meeting, results: Any, on_probation: tuple[str, ...]) -> Header:
         situation = meeting.situation
-        header, me = honest(meeting, results), situation.me.session
+        header, me = honest(meeting, results, on_probation), situation.me.session
         if world.is_honest or me not in world.cheats:
             return header
         match header.step % 3:

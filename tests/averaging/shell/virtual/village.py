@@ -50,6 +50,7 @@ class Village:
     target: int = 1200  # samples, of a masked token each
     groups: GroupSettings | None = None  # of a run without a log
     robust: Robust = "off"
+    on_probation: frozenset[str] = frozenset()  # users
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
     sent: dict[str, list[Message]] = field(default_factory=dict)  # by session
     sessions: list[str] = field(default_factory=list)  # that there have been
@@ -167,7 +168,7 @@ class Village:
         """Everybody knows of everybody."""
         contacts = [one._machine.me for one in self.shells.values()]
         for shell in self.shells.values():
-            shell.contacts(contacts)
+            shell.contacts(contacts, self.on_probation)
 
     def train(
         self,

@@ -122,6 +122,8 @@ def test_requests_with_a_key_are_limited_by_its_holder(serve: Serve) -> None:
     assert (refused.status_code, refused.json()["error"]) == (429, "too_many")
     assert int(refused.headers["retry-after"]) >= 1
     assert whose(service, boat) == (200, "boat")
+    revoked = service.client.delete(KEY, headers={"Authorization": f"Bearer {asha}"})
+    assert revoked.status_code == 200, "a thief of the key cannot keep its holder from this"
 
 
 def test_revoked_keys_are_refused_and_new_ones_are_good_at_once(serve: Serve, hub_stand_in: HubStandIn) -> None:
