@@ -140,7 +140,7 @@ def test_the_bytes_around_a_false_header_are_good():
 
 
 def test_a_header_that_arrives_in_another_encoding_has_the_digest_of_its_only_one():
-    longer = HEADER.encoded[:1].replace(b"\x9e", b"\xdc\x00\x0e") + HEADER.encoded[1:]
+    longer = HEADER.encoded[:1].replace(b"\x9f", b"\xdc\x00\x0f") + HEADER.encoded[1:]
     encoded = encode(COMMIT)
     assert encoded.count(HEADER.encoded) == 1 and len(longer) > len(HEADER.encoded)
     arrived = decode(encoded.replace(HEADER.encoded, longer))
