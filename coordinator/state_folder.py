@@ -1,4 +1,13 @@
-"""Names of the files in the coordinator's state folder."""
+"""Names of the files in the coordinator's state folder, and how the small ones of JSON are read."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from swarm.errors import StorageError, SwarmError
+
+T = TypeVar("T", bound=BaseModel)
 
 ADDRESSES = "addresses.txt"  # multiaddresses of the coordinator
 ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
@@ -16,3 +25,23 @@ PEERS = "peers.json"  # some peers, to find the swarm by after a restart
 REVOKED_KEYS = "revoked-keys.json"  # personal keys that are good no longer
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service
+
+
+def read_small(path: Path, kind: type[T], otherwise: str) -> T | None:
+    """What a file holds; None if it is not there.
+
+    Args:
+        otherwise: what it is not, and what to do about it: the end of the error's line.
+
+    Raises:
+        StorageError: it cannot be read.
+        SwarmError: it holds something else.
+    """
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValidationError:
+        raise SwarmError(f"{path}: {otherwise}") from None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 MOST = Fraction(15, 100)  # of the weight of all members
-PROBATION = Fraction(5, 100)  # of it, for those whose gradients are of doubtful use
+PROBATION = Fraction(5, 100)  # of it, for users whose gradients may be useless
 LOUDEST = 2.0  # times what its weight explains, that a gradient may be: honest ones differ by their text, and by slope
 FEW = Fraction(3, 2)  # times an equal share, if that is more: few users cannot have so little each
 
@@ -23,7 +23,7 @@ def counted(users: Sequence[str], weights: Sequence[int], on_probation: Collecti
     Args:
         users: of the members.
         weights: masked tokens that each has brought.
-        on_probation: users with a lower bound. Where the bounds leave nothing to count, as all are cut, there is none.
+        on_probation: users who are capped at `PROBATION`; nobody is where those caps would leave nothing to count.
     """
     brought: Counter[str] = Counter()
     for user, weight in zip(users, weights, strict=True):

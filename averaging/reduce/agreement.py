@@ -28,7 +28,7 @@ def agreements(
         pieces: by session, as they were sent, without signatures.
         weights: masked tokens of the sessions.
         users: of the sessions.
-        on_probation: users whose shares have a lower bound.
+        on_probation: users who are capped at a smaller share.
     """
     if len({users[one] for one in pieces}) < FEWEST:
         return ()

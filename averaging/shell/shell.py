@@ -144,7 +144,7 @@ class Shell:
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
     def contacts(self, contacts: Iterable[Contact], on_probation: frozenset[str] = frozenset()) -> None:
-        """The peers that are listed now, and the users whose shares have a lower bound."""
+        """The peers that are listed now, and the users who are on probation."""
 
         def listed(machine: Machine, now: float) -> None:
             machine.session.on_probation = on_probation

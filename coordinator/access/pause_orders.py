@@ -8,10 +8,9 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from coordinator.state_folder import PAUSES
-from swarm.errors import StorageError, SwarmError
+from coordinator.state_folder import PAUSES, read_small
 from swarm.files import write_file
 
 
@@ -71,13 +70,6 @@ class PauseOrders:
 
 
 def _read(path: Path) -> dict[str, frozenset[str]]:
-    try:
-        return {user: frozenset(ids) for user, ids in _File.model_validate_json(path.read_bytes()).paused.items()}
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValidationError:
-        raise SwarmError(
-            f"{path}: no orders to pause; restore the file, or remove it, so that all machines go on"
-        ) from None
+    otherwise = "no orders to pause; restore the file, or remove it, so that all machines go on"
+    found = read_small(path, _File, otherwise)
+    return {user: frozenset(ids) for user, ids in found.paused.items()} if found else {}

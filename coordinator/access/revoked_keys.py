@@ -6,12 +6,11 @@ Keys are stored nowhere, so what is kept is a time: those of a holder that were 
 import threading
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from coordinator.access.person_key import LIFETIME, PersonalKey
-from coordinator.state_folder import REVOKED_KEYS
+from coordinator.state_folder import REVOKED_KEYS, read_small
 from swarm import clock
-from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file
 
 
@@ -66,14 +65,6 @@ class RevokedKeys:
 
 
 def _read(path: Path) -> dict[tuple[str, str | None], float]:
-    try:
-        content = _File.model_validate_json(path.read_bytes()).revoked
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValidationError:
-        raise SwarmError(
-            f"{path}: no revoked keys; restore the file, or remove it, so that all keys of the last 30 days are good"
-        ) from None
-    return {(one.user, one.peer_id): one.good_from for one in content}
+    otherwise = "no revoked keys; restore the file, or remove it, so that all keys of the last 30 days are good"
+    found = read_small(path, _File, otherwise)
+    return {(one.user, one.peer_id): one.good_from for one in found.revoked} if found else {}

@@ -1,9 +1,9 @@
-"""Users whose gradients are of doubtful use: their share of a mean has a lower bound until they are of use again.
+"""Users whose gradients may be useless: their share of a mean is capped at 5 % until the gradients are useful again.
 
 Two things speak against a user: a peer of theirs agrees with the others less than people do who bring less, audit after
 audit; or its gradients are louder than its weight explains, step after step, as those of far fewer samples are. Neither
-proves anything, and a text that nobody else has may be the reason, so nobody is shut out. A bound of a third of the
-usual one costs honest people little, and takes a liar eight ninths of the harm: noise goes with the square of a share.
+proves anything, and a text that nobody else has may be the reason, so nobody is shut out. A third of the usual cap
+costs honest people little, and takes a liar eight ninths of the harm: noise goes with the square of a share.
 """
 
 import statistics
@@ -21,7 +21,7 @@ AUDITS = 24  # of a peer, the last ones
 ENOUGH = 6  # of them, and of the last global steps
 DOUBT, TRUST = 2.5, 1.0  # times the error of its mean, that it is below the usual one: from when on, and until when
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
-PART, ENOUGH_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
+PART, TRUSTED_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
 LOUD, LESS = "loud", "less"  # kinds of doubt
 FORGET = 1000  # global steps without a peer
 
@@ -62,7 +62,7 @@ class _Known:
         own, usual = self.means
         error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
         if LESS in self.doubts:
-            return own <= ENOUGH_PART * usual and usual - own >= TRUST * error
+            return own <= TRUSTED_PART * usual and usual - own >= TRUST * error
         return usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
 
     @property
@@ -116,7 +116,7 @@ class Probation:
     def _doubts(self, header: Header, members: Sequence[Member]) -> list[Doubt]:
         """Those of these members that are new.
 
-        No user is doubted who has no more than the lower bound, as nothing would change; nor for agreeing less if
+        No user is doubted who has no more than the cap, as nothing would change; nor for agreeing less if
         another, who is not doubted yet, does so twice as much: a liar among the others makes honest ones point away
         from them, but less. After each that is doubted for it the others are followed anew.
         """

@@ -52,7 +52,7 @@ def test_those_on_probation_have_a_lower_bound_and_nobody_else_loses() -> None:
     users, weights = ["eve", "eve", "mallory", *map(str, range(20))], [900, 600, 30, *[100] * 20]
     found = counted(users, weights, {"eve", "mallory", "somebody who is not there"})
     assert sum(found[:2]) / sum(found) == pytest.approx(float(PROBATION), abs=1e-3) and found[0] > found[1]
-    assert found[2:] == weights[2:], "mallory has no more than the lower bound"
+    assert found[2:] == weights[2:], "mallory has no more than the cap"
     both = counted(users, [900, 600, 900, *[100] * 20], {"eve", "mallory"})
     assert both[0] + both[1] == pytest.approx(both[2], abs=2) and both[2] / sum(both) <= PROBATION
 
