@@ -6,7 +6,7 @@ from fractions import Fraction
 
 MOST = Fraction(15, 100)  # of the weight of all members
 PROBATION = Fraction(5, 100)  # of it, for users whose gradients may be useless
-LOUDEST = 2.0  # times what its weight explains, that a gradient may be: honest ones differ by their text, and by slope
+LOUDEST = 2.5  # times what its weight explains, that a gradient may be: honest ones differ by their text, and by slope
 FEW = Fraction(3, 2)  # times an equal share, if that is more: few users cannot have so little each
 
 

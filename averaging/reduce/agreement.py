@@ -1,12 +1,21 @@
-"""How far each sender's gradient points where those of the others do."""
+"""How far each sender's gradient points where those of the others do, and how loud it is."""
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from averaging.log.shares import counted
 from averaging.reduce.clipping import FEWEST, bounded, loudness, squared_norm
 from averaging.reduce.gradient_codec import Compression, decode_piece
+
+
+class Agreement(NamedTuple):
+    """Of a sender with the others, in a chunk."""
+
+    session: str
+    cosine: float  # between its gradient and the mean of the others'
+    loudness: float  # of its gradient: `averaging.reduce.clipping`
 
 
 def agreements(
@@ -16,8 +25,8 @@ def agreements(
     weights: Mapping[str, int],
     users: Mapping[str, str],
     on_probation: Collection[str] = (),
-) -> tuple[tuple[str, float], ...]:
-    """The cosine between each sender's gradient and the mean of the others'.
+) -> tuple[Agreement, ...]:
+    """Of all senders.
 
     Nothing is said where fewer than `FEWEST` users bring some: of two that differ nobody can tell which one is odd. The
     mean is the one of a run that bounds shares and scales loud gradients down, whether this one does or not: else
@@ -38,8 +47,8 @@ def agreements(
     shares = dict(zip(own, map(bounded, counted(whose, brought, on_probation), times), strict=True))
     total = sum((gradient * shares[one] for one, gradient in own.items()), np.zeros(elements))
     found = []
-    for session, gradient in own.items():
+    for (session, gradient), loud in zip(own.items(), times, strict=True):
         others = total - gradient * shares[session]
         size = float(np.linalg.norm(gradient) * np.linalg.norm(others))
-        found.append((session, float(gradient @ others) / size if size else 0.0))
+        found.append(Agreement(session, float(gradient @ others) / size if size else 0.0, loud))
     return tuple(found)

@@ -13,7 +13,7 @@ from averaging.protocol.actions import Audit
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Account
-from averaging.reduce.agreement import agreements
+from averaging.reduce.agreement import Agreement, agreements
 from averaging.reduce.clipping import Robust
 from averaging.reduce.gradient_codec import Compression, piece_bytes
 from averaging.reduce.grid import Grid
@@ -47,7 +47,7 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     account: bytes = b""  # as it was shown
     pieces: tuple[tuple[str, bytes], ...] = ()  # as they were shown, by session
-    agreement: tuple[tuple[str, float], ...] = ()  # of each sender with the others: the cosine of their gradients
+    agreement: tuple[Agreement, ...] = ()  # of each sender with the others
     users: tuple[tuple[str, str], ...] = ()  # by session, of those that the coordinator knows by their passes
 
 
@@ -94,7 +94,7 @@ class Auditor:
             return verdict((Finding(reducer, Fault.NO_ACCOUNT),))
         weights = {one.session: one.weight for one in header.members}
         users = {one.session: one.user for one in header.members}
-        agreement: tuple[tuple[str, float], ...] = ()
+        agreement: tuple[Agreement, ...] = ()
         try:
             again = average(
                 self.grid, self.kind, list(pieces.items()), chunk, weights, self.robust, users, header.on_probation

@@ -1,16 +1,17 @@
 """What liars do to the held-out loss of a run, with and without `access.robust`, beside a run of honest peers.
 
-    python -m benchmarks.poison [--other FILE] [--seeds 1] [--steps 80] [--only NAME] [--share PERCENT]
+    python -m benchmarks.poison [--other FILE] [--seeds 1] [--steps 160] [--only NAME] [--share PERCENT]
                                [--processes 1] [--json FILE]
 
 16 peers compute real gradients of a small model of the demo's kind, from the demo's text; they weigh 8 to 512 samples
 in a global step. Pieces, means and optimizer steps are made by the functions that make them in a run. Liars have 6, 15
 or 25 % of the weight, two of them in the last case. `clean`: they compute and say what is true; `attacked`: with
-`access.robust: enforce`, the coordinator's audits included; `undefended`: with `off`. Losses are in nats, medians of
-the seeds; those that were flagged, on probation or shut out are counted over all seeds.
+`access.robust: enforce`, the coordinator's audits included; `undefended`: with `off`, in the first two seeds alone.
+Losses are in nats, medians of the seeds, and so is how far `attacked` is above the `clean` of the same seed; those that
+were flagged, on probation or shut out are counted over all seeds.
 
 With `--other`, text in another language (JSONL), three of the honest peers have that text. What counts there is the
-share of their weight that scaling down takes from them.
+share of their weight that scaling down and probation take from them.
 """
 
 import json
@@ -32,7 +33,7 @@ from swarm.files import write_file
 def main(
     other: Annotated[Path | None, typer.Option(help="Text in another language, as JSONL.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Orders of the text; losses are medians.")] = 1,
-    steps: Annotated[int, typer.Option(min=2, help="Global steps of each run.")] = 80,
+    steps: Annotated[int, typer.Option(min=2, help="Global steps of each run; the demo's has 160.")] = 160,
     processes: Annotated[int, typer.Option(min=1, help="Seeds at a time.")] = 1,
     only: Annotated[list[str] | None, typer.Option(help="Attacks by name; default: all.")] = None,
     share: Annotated[list[int] | None, typer.Option(help="Percent of the liars: 6, 15 or 25; default: all.")] = None,
@@ -56,7 +57,7 @@ def main(
 
 def table(figures: dict[str, Any]) -> Table:
     """The figures for people."""
-    losses_of = ("clean", "attacked", "undefended")
+    losses_of = ("clean", "attacked", "above", "undefended")
     shown = Table("attack", "weight", *losses_of, "honest lose", "liars lose", "flagged", "on probation", "shut out")
     for name, by_share in figures["attacks"].items():
         for share, row in by_share.items():
@@ -72,7 +73,7 @@ def table(figures: dict[str, Any]) -> Table:
                 f"{row['liars_shut_out']:.0f} liars, {row['honest_shut_out']:.0f} others",
             )
     if (other := figures["other_text"]) is not None:
-        losses = (f"{other[key]:.3f}" for key in ("clean", "attacked"))
+        losses = (f"{other[key]:.3f}" for key in ("clean", "attacked", "above"))
         shown.add_row(
             "none, another text",
             "",

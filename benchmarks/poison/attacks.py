@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from averaging.log.shares import LOUDEST
 from trainer.data import Batch
 
 Vector = NDArray[np.float32]
@@ -67,8 +68,8 @@ def inner_product(scene: Scene) -> Vector:
 
 
 def loudest_inner_product(scene: Scene) -> Vector:
-    """The same, twice as loud, as far as clipping can let it."""
-    return 2 * inner_product(scene)
+    """The same, as loud as a gradient may be without being scaled down."""
+    return np.asarray(LOUDEST * inner_product(scene), np.float32)
 
 
 def shuffled(batch: Batch, random: np.random.Generator) -> Batch:
@@ -89,7 +90,7 @@ ATTACKS = (
     Attack("zero", "nothing but zeros", lambda scene: np.zeros_like(scene.own)),
     Attack("alie", "ALIE, which knows all gradients", a_little_is_enough),
     Attack("inner-product", "against the others' mean, with the right norm, which knows all gradients", inner_product),
-    Attack("loud-inner-product", "the same, twice as loud", loudest_inner_product),
+    Attack("loud-inner-product", f"the same, {LOUDEST} times as loud", loudest_inner_product),
     Attack("label-shuffling", "true gradients for the wrong words", falsify=shuffled),
     Attack("claims", f"says to have {CLAIM} times the samples", claim=CLAIM),
 )

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
+from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.auditing import SHARE
-from averaging.reduce.agreement import agreements
+from averaging.reduce.agreement import Agreement, agreements
 from averaging.reduce.clipping import Robust, bounded
 from averaging.reduce.gradient_codec import Compression, encode_piece
 from averaging.reduce.grid import Grid
@@ -51,8 +52,8 @@ class Outcome:
     """Of one run."""
 
     loss: float  # held out, in nats
-    weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
-    lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
+    weights: dict[str, int] = field(default_factory=dict)  # that each peer may have, over all steps and chunks
+    lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud or on probation
     flagged: set[str] = field(default_factory=set)  # peers of which the organizer is told
     doubted: dict[str, int] = field(default_factory=dict)  # on probation from so many global steps on
     shut_out: dict[str, int] = field(default_factory=dict)  # after so many global steps
@@ -113,7 +114,7 @@ class Course:
             outcome.flagged |= {flag.user for flag in watch.flags(header)}
             if robust != "off":
                 users = {one: one for one in weights}
-                doubts = probation.after_step(header) + probation.after_audit(header, agreement, users)
+                doubts = probation.after_audit(header, agreement, users)
                 outcome.doubted |= {one.session: step + 1 for one in doubts}
                 against = directions.against(agreement)
                 outcome.flagged |= {one.session for one in against}
@@ -166,10 +167,12 @@ class Course:
         outcome: Outcome,
         audited: int | None,
         on_probation: frozenset[str],
-    ) -> tuple[torch.Tensor, Part, tuple[tuple[str, float], ...]]:
+    ) -> tuple[torch.Tensor, Part, tuple[Agreement, ...]]:
         chunks, plan = [], sorted(gradients)
         users = {name: name for name in plan}
-        agreement: tuple[tuple[str, float], ...] = ()
+        brought = [weights[name] for name in plan]
+        usual, capped = counted(plan, brought), counted(plan, brought, on_probation)
+        agreement: tuple[Agreement, ...] = ()
         found: dict[str, list[float]] = {name: [] for name in plan}
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
@@ -178,12 +181,11 @@ class Course:
             if chunk == audited:
                 agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
             chunks.append(mean.encoded)
-            for name in plan:
-                found[name].append(dict(mean.loud).get(name, 1.0))
-            for name, loud in mean.loud:
-                outcome.lost[name] = outcome.lost.get(name, 0.0) + weights[name] - bounded(weights[name], loud)
-        for name in plan:
-            outcome.weights[name] = outcome.weights.get(name, 0) + weights[name] * self.grid.count
+            loud = dict(mean.loud)
+            for name, most, weight in zip(plan, usual, capped, strict=True):
+                found[name].append(loud.get(name, 1.0))
+                outcome.weights[name] = outcome.weights.get(name, 0) + most
+                outcome.lost[name] = outcome.lost.get(name, 0.0) + max(0, most - bounded(weight, found[name][-1]))
         medians = {name: statistics.median_low(times) for name, times in found.items()}
         part = Part("", ("",) * self.grid.count, tuple((name, one) for name, one in medians.items() if one > 1.0))
         return decode_update(chunks, self.grid, KIND), part, agreement

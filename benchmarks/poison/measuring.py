@@ -18,9 +18,10 @@ from swarm.run_file import DataSource, RunFile, load_run, parse_run
 
 SHARES = {6: 1, 15: 1, 25: 2}  # percent of the weight, and how many liars have it
 FOREIGN = (32, 64, 128)  # samples of the honest peers whose text is another
-CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs
+UNDEFENDED = 2  # seeds that are measured without `access.robust`, too
+CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs, and yet of 20 chunks
     "model": {"hidden_size": 32, "embedding_size": 32, "intermediate_size": 128, "num_attention_heads": 2},
-    "tokenizer": {"path": "tokenizer", "vocab_size": 1024, "max_documents": 500},
+    "tokenizer": {"path": "tokenizer", "vocab_size": 2048, "max_documents": 500},
     "data": {"max_length": 16, "validation_samples": 512},
 }
 
@@ -73,8 +74,10 @@ def of_seed(
         liars = [peer.name for peer in peers if peer.lies]
         clean = course.train(peers, ATTACKS[0], "off").loss
         for attack in (one for one in ATTACKS if one.name in names):
-            attacked, undefended = (course.train(peers, attack, robust) for robust in ("enforce", "off"))
-            row = {"clean": clean, "attacked": attacked.loss, "undefended": undefended.loss}
+            attacked = course.train(peers, attack, "enforce")
+            row = {"clean": clean, "attacked": attacked.loss}
+            if seed < UNDEFENDED:
+                row["undefended"] = course.train(peers, attack, "off").loss
             row |= {"honest_lost": attacked.share_lost(honest), "liars_lost": attacked.share_lost(liars)}
             for group, users in (("honest", honest), ("liars", liars)):
                 row[f"{group}_flagged"] = len(attacked.flagged.intersection(users))
@@ -128,12 +131,13 @@ def _source(text: Path) -> DataSource:
 
 def _medians(rows: list[dict[str, float]]) -> dict[str, float]:
     """Of losses and shares; of people, all that were met in any seed."""
-    return {
-        key: sum(row[key] for row in rows)
-        if key.endswith(("flagged", "doubted", "shut_out"))
-        else round(statistics.median(row[key] for row in rows), 4)
-        for key in rows[0]
-    }
+    found = {}
+    for key in rows[0]:
+        values = [row[key] for row in rows if key in row]
+        is_count = key.endswith(("flagged", "doubted", "shut_out"))
+        found[key] = sum(values) if is_count else round(statistics.median(values), 4)
+    found["above"] = round(statistics.median(row["attacked"] - row["clean"] for row in rows), 4)
+    return found
 
 
 def _shown(row: dict[str, float]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from averaging.log.header import peer_of
+from averaging.reduce.agreement import Agreement
 
 AUDITS = 12  # of a peer, the last ones, after which it may be named; after twice as many it may be sure
 LIKELY, SURE = 3.0, 4.0  # times the error of the mean, below zero
@@ -45,7 +46,7 @@ class Directions:
         self._known: dict[str, _Known] = {}
         self._audits = 0
 
-    def against(self, agreement: Sequence[tuple[str, float]]) -> list[Against]:
+    def against(self, agreement: Sequence[Agreement]) -> list[Against]:
         """Those that are to be named after this audit; each again after some more audits at the earliest.
 
         To honest senders "the others" are the liars, too, and some liars together make honest ones point away from
@@ -55,14 +56,14 @@ class Directions:
         if not agreement:
             return []
         self._audits += 1
-        for session, cosine in agreement:
-            known = self._known.setdefault(peer_of(session), _Known())
-            known.last.append(cosine)
+        for one in agreement:
+            known = self._known.setdefault(peer_of(one.session), _Known())
+            known.last.append(one.cosine)
             known.since, known.seen = known.since + 1, self._audits
         self._known = {peer: one for peer, one in self._known.items() if self._audits - one.seen < 2 * AUDITS}
         lowest = min((one.mean for one in self._known.values() if len(one.last) >= AUDITS), default=0.0)
         found = []
-        for session, _ in agreement:
+        for session, *_ in agreement:
             known = self._known[peer_of(session)]
             last = list(known.last)
             if known.since < AUDITS or known.mean > lowest / 2:

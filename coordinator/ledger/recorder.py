@@ -163,8 +163,6 @@ class Recorder:
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
-            if self._probation is not None:
-                self._doubt(self._probation.after_step(header))
             for flag in (flag for odd in self._odd for flag in odd.flags(header)):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")

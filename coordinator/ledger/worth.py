@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from averaging.log.header import peer_of
+from averaging.reduce.agreement import Agreement
 from coordinator.ledger.directions import SURE, is_below_zero
 
 AUDITS = 48  # of a peer, the last ones
@@ -39,11 +40,11 @@ class Worth:
         self._known: dict[str, _Known] = {}
         self._audits = 0
 
-    def less(self, agreement: Sequence[tuple[str, float]], weights: Mapping[str, int]) -> list[Less]:
+    def less(self, agreement: Sequence[Agreement], weights: Mapping[str, int]) -> list[Less]:
         """Those that are to be named after this audit; each again after as many more.
 
         Args:
-            agreement: the cosine of each sender with the others.
+            agreement: of each sender with the others.
             weights: masked tokens that each has brought.
         """
         if not agreement:
@@ -63,11 +64,13 @@ class Worth:
         return found
 
 
-def compared(agreement: Sequence[tuple[str, float]], weights: Mapping[str, int]) -> dict[str, tuple[float, float]]:
+def compared(agreement: Sequence[Agreement], weights: Mapping[str, int]) -> dict[str, tuple[float, float]]:
     """The cosine of each sender beside the usual one of those that bring less, where there are `FEWEST` of them."""
     found = {}
-    for session, cosine in agreement:
-        lighter = [one for other, one in agreement if other != session and weights[other] <= weights[session]]
+    for session, cosine, _ in agreement:
+        lighter = [
+            one.cosine for one in agreement if one.session != session and weights[one.session] <= weights[session]
+        ]
         if len(lighter) >= FEWEST:
             found[session] = cosine, statistics.median(lighter)
     return found

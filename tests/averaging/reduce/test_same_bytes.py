@@ -16,9 +16,9 @@ def test_they_are_what_they_were_on_the_first_machine():
         "8bit": "d1dae6321a182a13",
         "float16": "4798d07914677c52",
         "none": "cd5ed1d7d62aa5b6",
-        "8bit, scaled down": "91c615bb503fff90",
-        "float16, scaled down": "ee8abbccbfefe0a8",
-        "none, scaled down": "c938eeaa06a84317",
+        "8bit, scaled down": "cdecdcaeb4902153",
+        "float16, scaled down": "8299fd33a88175df",
+        "none, scaled down": "ceb53df6e11ffb31",
     }
 
 

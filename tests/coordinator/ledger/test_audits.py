@@ -28,6 +28,7 @@ from coordinator.replica import Replica
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import header, member
+from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.test_recorder import Log, update
 
 MEMBERS = tuple(member(f"{name}.0", user=name) for name in ("asha", "bela", "eve"))
@@ -36,13 +37,12 @@ MEMBERS = tuple(member(f"{name}.0", user=name) for name in ("asha", "bela", "eve
 USERS = tuple((f"{name}.0", name) for name in ("asha", "bela", "eve"))
 
 
-def verdict(*findings: Finding, step: int = 5, agreement: dict[str, float] | None = None) -> Verdict:
+def verdict(*findings: Finding, step: int = 5, cosines: dict[str, float] | None = None) -> Verdict:
     """Of one audit, of a chunk that eve has reduced."""
     kept = (b"account", (("asha.0", b"piece"),)) if any(one.is_proof for one in findings) else (b"", ())
-    cosines = tuple((agreement or {}).items())
     account, pieces = kept
     of = header(step, members=MEMBERS, parts=(Part("eve.0", ("0" * 64,) * 4),))
-    return Verdict(of, 3, findings, account, pieces, cosines, USERS)
+    return Verdict(of, 3, findings, account, pieces, agreement(cosines or {}), USERS)
 
 
 def test_what_is_proved_is_said_at_once_and_written_down(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_no_peer_fills_the_folder_of_evidence(tmp_path: Path) -> None:
 def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Path) -> None:
     audits = Audits(tmp_path)
     turned = {"asha.0": 0.3, "bela.0": -0.01, "eve.0": -0.2}
-    said = [flag for _ in range(2 * AUDITS) for flag in audits.flags(verdict(agreement=turned))]
+    said = [flag for _ in range(2 * AUDITS) for flag in audits.flags(verdict(cosines=turned))]
     assert [(flag.kind, flag.user) for flag in said] == [(DIRECTION, "eve"), (AGAINST, "eve")]
     assert "cosine -0.20 in 12 audits" in said[0].what and "in 24 audits" in said[1].what
 
@@ -138,7 +138,7 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
     step = update(5, "asha.0", "bela.0")
     users = ("asha.0", "asha"), ("bela.0", "bela")
-    log.audits = [Verdict(step, 0, agreement=(("asha.0", 0.2), ("bela.0", -0.2)), users=users)] * (2 * AUDITS)
+    log.audits = [Verdict(step, 0, agreement=agreement({"asha.0": 0.2, "bela.0": -0.2}), users=users)] * (2 * AUDITS)
     ban.side_effect = StorageError("the disk is full")
     one.bring_up_to_date()
     ban.side_effect = None
@@ -164,8 +164,8 @@ def test_whose_gradients_are_of_doubtful_use_counts_with_less_where_the_run_enfo
     step = update(5, *(f"user{number}.0" for number in range(6)))
     users = tuple((member.session, member.session[:-2]) for member in step.members)
     eve = max(step.members, key=lambda member: (member.weight, member.session)).session
-    cosines = tuple((session, 0.0 if session == eve else 0.2) for session, _ in users)
-    log.audits = [Verdict(step, 0, agreement=cosines, users=users)] * ENOUGH
+    cosines = {session: 0.0 if session == eve else 0.2 for session, _ in users}
+    log.audits = [Verdict(step, 0, agreement=agreement(cosines), users=users)] * ENOUGH
     one.bring_up_to_date()
     put = [call.args[0] for call in notices.put_on_probation.call_args_list]
     assert (put[-1] == {eve[:-2]} and not put[0]) if robust == "enforce" else not put

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.ledger.worth import AUDITS, FEWEST, Worth
+from tests.coordinator.ledger.agreements import agreement
 
 WEIGHTS = {f"{number}.0": 30 * 2**number for number in range(8)}
 
@@ -30,15 +31,14 @@ def test_one_that_agrees_less_than_those_who_bring_less_is_named(
 ) -> None:
     worth, drawn, named = Worth(), random.Random(3), list[str]()
     for _ in range(3 * AUDITS):
-        agreement = cosines(drawn)
-        agreement["6.0"] = lie(agreement["6.0"], drawn)
-        named += [one.session for one in worth.less(list(agreement.items()), WEIGHTS)]
+        seen = cosines(drawn)
+        seen["6.0"] = lie(seen["6.0"], drawn)
+        named += [one.session for one in worth.less(agreement(seen), WEIGHTS)]
     assert set(named) == ({"6.0"} if is_named else set())
 
 
 def test_the_lightest_ones_are_compared_with_nobody() -> None:
     worth, drawn = Worth(), random.Random(3)
     for _ in range(2 * AUDITS):
-        agreement = cosines(drawn) | {"1.0": -1.0}
-        assert not worth.less(list(agreement.items()), WEIGHTS)
+        assert not worth.less(agreement(cosines(drawn) | {"1.0": -1.0}), WEIGHTS)
     assert sum(WEIGHTS[one] <= WEIGHTS["1.0"] for one in WEIGHTS) - 1 < FEWEST
