@@ -182,7 +182,8 @@ class Course:
                 agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
             chunks.append(mean.encoded)
             loud = dict(mean.loud)
-            for name, most, weight in zip(plan, usual, capped, strict=True):
+            for name, uncapped, weight in zip(plan, usual, capped, strict=True):
+                most = uncapped if name in on_probation else weight
                 found[name].append(loud.get(name, 1.0))
                 outcome.weights[name] = outcome.weights.get(name, 0) + most
                 outcome.lost[name] = outcome.lost.get(name, 0.0) + max(0, most - bounded(weight, found[name][-1]))

@@ -36,6 +36,7 @@ class Decisions(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    on_probation: frozenset[str] = frozenset()  # names as in passes: see `coordinator.ledger.probation`
     allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
     announcement: str = ""
     paused: bool = False
@@ -43,7 +44,7 @@ class Decisions(BaseModel):
     time: float = 0.0
     pass_time: float = 0.0  # unix seconds: the time by which passes expire, when this was written
 
-    @field_serializer("banned", "allowed")
+    @field_serializer("banned", "on_probation", "allowed")
     def _in_order(self, names: frozenset[str]) -> list[str]:
         return sorted(names)
 
@@ -65,7 +66,6 @@ class NoticeStore:
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id
         self._best: BestCheckpoint | None = None  # since the coordinator's start
-        self._on_probation: frozenset[str] = frozenset()  # likewise
         self.pass_time = self._decided.pass_time  # unix seconds: the time by which passes expire
 
     @property
@@ -120,14 +120,14 @@ class NoticeStore:
         self._best = best
 
     def put_on_probation(self, users: frozenset[str]) -> None:
-        """Have these users, and no others, count with less in a mean; no decision, and not on the disk."""
-        with self._lock:
-            self._on_probation = users
-            try:
-                self._signed(self._decided)
-            except ValueError as error:  # bans matter more
-                self._on_probation = frozenset()
-                logger.warning("nobody is on probation: %s", error)
+        """Have these users, and no others, count with less in a mean.
+
+        Raises:
+            SwarmError: the notices would be too long to publish.
+            StorageError: the disk cannot be written; nothing has changed.
+        """
+        if users != self._decided.on_probation:
+            self._decide(on_probation=users)
 
     def _decide(self, **changes: object) -> None:
         """Write a decision to the disk, then let it take effect.
@@ -151,7 +151,7 @@ class NoticeStore:
         notices = Notices(
             time=self._last,
             banned=decided.banned,
-            on_probation=self._on_probation,
+            on_probation=decided.on_probation,
             announcement=decided.announcement,
             paused=decided.paused,
             stopped=decided.stopped,

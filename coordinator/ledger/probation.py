@@ -6,9 +6,10 @@ and a text that nobody else has may be the reason, so nobody is shut out. A thir
 little, and takes a liar eight ninths of the harm: noise goes with the square of a share.
 """
 
+import math
 import statistics
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -74,15 +75,20 @@ class _Known:
 
 
 class Probation:
-    """Follows audits, by peer: a new session changes nothing."""
+    """Follows audits, by peer: a new session changes nothing.
 
-    def __init__(self) -> None:
+    Args:
+        users: who are on probation already, until there are new audits enough to say so again, or not.
+    """
+
+    def __init__(self, users: Collection[str] = ()) -> None:
         self._known: dict[str, _Known] = {}
+        self._before, self._began = set(users), math.inf  # `_began`: the first global step that was audited
 
     @property
     def users(self) -> frozenset[str]:
         """Those that are on probation now."""
-        return frozenset(one.user for one in self._known.values() if one.doubts and one.user)
+        return frozenset(one.user for one in self._known.values() if one.doubts and one.user) | self._before
 
     def after_audit(self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str]) -> list[Doubt]:
         """Take in what an audit says of the members of a step.
@@ -96,9 +102,14 @@ class Probation:
             known = self._of(one.session, header)
             known.user = users.get(one.session, known.user)
             known.loudness.append(one.loudness)
+            if len(known.loudness) >= ENOUGH_LOUD:
+                self._before.discard(known.user)
         for session, cosines in compared(agreement, weights).items():
             self._of(session, header).cosines.append(cosines)
         self._known = {peer: one for peer, one in self._known.items() if header.step - one.seen < FORGET}
+        self._began = min(self._began, header.step)
+        if header.step - self._began >= FORGET:
+            self._before.clear()
         return self._doubts(header, [one.session for one in agreement])
 
     def _of(self, session: str, header: Header) -> _Known:

@@ -72,7 +72,7 @@ class Recorder:
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
-        self._probation = Probation() if looks else None
+        self._probation = Probation(notices.decisions.on_probation) if looks else None
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
@@ -157,7 +157,10 @@ class Recorder:
         """Say who is doubted and, where the run enforces, have all that are count with less."""
         assert self._probation is not None
         if self._run.access.robust == "enforce":
-            self._notices.put_on_probation(self._probation.users)
+            try:
+                self._notices.put_on_probation(self._probation.users)
+            except SahajError as error:  # the next audit tries it again
+                logger.warning("it is not told who is on probation: %s", error)
             for one in doubts:
                 self._say(f"attention: {one.user} {one.what}; counts with 5 % of a mean at most until that is over")
 

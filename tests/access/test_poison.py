@@ -8,6 +8,7 @@ import pytest
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import entries_after
+from averaging.log.shares import LOUDEST
 from coordinator.ledger.rounds import GRADIENT
 from coordinator.state_folder import LOG
 from tests.access.attackers.loud import TIMES, run_loudly
@@ -67,7 +68,7 @@ def test_a_liar_is_named_and_the_loss_is_as_without(corpus: Path, tokenizer_fold
         flags = [one for one in swarm.ledger.rounds.flags() if one.kind == GRADIENT]
         assert {one.user for one in flags} == {"~eve"}
         times = float(flags[0].what.split(" times")[0].rpartition(" ")[2])
-        assert times == pytest.approx(-TIMES, rel=0.5)
+        assert -TIMES / LOUDEST < times < -TIMES * LOUDEST  # so loud is an honest gradient at most
         assert "attention: ~eve sends gradients" in text_of(swarm.peers[0])
         assert loss_of(swarm) < clean + SPREAD
         swarm.wait(lambda: "~eve sends" in text_of(swarm.peers[0]) and told_in_headers(swarm), "header that doubts her")

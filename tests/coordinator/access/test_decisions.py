@@ -48,14 +48,14 @@ def test_decisions_survive_a_restart(tmp_path: Path, authority: Authority) -> No
     assert (last.paused, last.stopped, last.allowed) == (False, False, frozenset())
 
 
-def test_who_is_on_probation_stands_in_the_notices_until_the_next_start(tmp_path: Path, authority: Authority) -> None:
+def test_who_is_on_probation_stands_in_the_notices_over_a_restart_too(tmp_path: Path, authority: Authority) -> None:
     store = NoticeStore(tmp_path, authority, "a-run")
     store.put_on_probation(frozenset({"asha", "~boat"}))
     store.announce("Sunday")
     assert read(store, authority).on_probation == {"asha", "~boat"}
     store.put_on_probation(frozenset({"asha"}))
     assert read(store, authority).on_probation == {"asha"}
-    assert read(NoticeStore(tmp_path, authority, "a-run"), authority).on_probation == frozenset()
+    assert read(NoticeStore(tmp_path, authority, "a-run"), authority).on_probation == {"asha"}
 
 
 def test_notices_are_each_later_than_the_one_before(

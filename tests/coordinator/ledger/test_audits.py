@@ -8,6 +8,7 @@ import pytest
 
 from averaging.log.header import Part
 from averaging.shell.audit import Fault, Finding, Verdict
+from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
 from coordinator.ledger.audits import (
     AGAINST,
@@ -113,7 +114,7 @@ def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
     log = Log(tmp_path)
     run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
-    ledger, notices, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
+    ledger, notices, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(decisions=Decisions()), list[str]()
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)
     one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
     lie = update(5, "asha.0", "bela.0")
@@ -130,7 +131,7 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log, notices, said = Log(tmp_path), Mock(), list[str]()
+    log, notices, said = Log(tmp_path), Mock(decisions=Decisions()), list[str]()
     ban = notices.ban
     run = run.model_copy(update={"access": run.access.model_copy(update={"robust": "enforce"})})
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)
@@ -156,7 +157,7 @@ def test_whose_gradients_are_of_doubtful_use_counts_with_less_where_the_run_enfo
     run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
 ) -> None:
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log, notices, said = Log(tmp_path), Mock(), list[str]()
+    log, notices, said = Log(tmp_path), Mock(decisions=Decisions()), list[str]()
     run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)

@@ -145,3 +145,22 @@ def test_a_worse_liar_hides_another_one_only_until_it_is_doubted_itself() -> Non
         seen |= {HEAVY: drawn.gauss(-0.4, 0.05), "7.0": drawn.gauss(0.0, 0.01)}
         probation.after_audit(step(number), agreement(seen), USERS)
     assert probation.users == {"user-6", "user-7"}
+
+
+def test_one_on_probation_stays_there_over_a_restart_until_audits_say_otherwise() -> None:
+    probation = Probation({"user-6", "user-5"})
+    audit = agreement({"6.0": 0.1, "5.0": 0.1}, {"5.0": 3.0})
+    for number in range(1, ENOUGH_LOUD):
+        probation.after_audit(step(number), audit, USERS)
+        assert probation.users == {"user-6", "user-5"}
+    probation.after_audit(step(ENOUGH_LOUD), audit, USERS)
+    assert probation.users == {"user-5"}
+
+
+def test_one_on_probation_who_never_comes_back_is_forgotten() -> None:
+    probation, audit = Probation({"gone"}), agreement(dict.fromkeys(WEIGHTS, 0.1))
+    for number in (1, FORGET):
+        probation.after_audit(step(number), audit, USERS)
+        assert probation.users == {"gone"}
+    probation.after_audit(step(FORGET + 1), audit, USERS)
+    assert not probation.users

@@ -15,6 +15,7 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
 from averaging.shell.audit import Verdict
+from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import SessionReport
@@ -100,8 +101,8 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
 
     def make(ledger: Ledger) -> Recorder:
-        minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path, Mock())
+        minutes, notices = MinuteRecorder(ledger.history, lambda: 600.0), Mock(decisions=Decisions())
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path, notices)
 
     return make
 
