@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-faults postgresql chromium pebble lint bench
+.PHONY: help setup demo test test-quick test-faults postgresql chromium pebble iptables lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make pebble      the certificate authority that some tests ask, from Debian's package where it is missing (root)"
+	@echo "make iptables    what some fault tests make hosts and routers with, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
 setup: $(READY)
@@ -34,7 +35,7 @@ test-quick: $(READY) postgresql chromium pebble
 		$(ARGS) || test $$? -eq 5
 
 # what `make test` leaves out, one at a time
-test-faults: $(READY) postgresql chromium pebble
+test-faults: $(READY) postgresql chromium pebble iptables
 	$(BIN)/pytest -m faults --durations=0 --durations-min=5 $(ARGS) || test $$? -eq 5
 
 # Tests need some programs of Debian. Where one is missing and cannot be installed (not Debian, not root, no network),
@@ -62,6 +63,10 @@ chromium:
 # the coordinator's certificates are obtained from the ACME server of Let's Encrypt's own tests
 pebble:
 	$(call need,command -v pebble && command -v pebble-challtestsrv,pebble)
+
+# some hosts of the fault tests are behind routers, or lose what is sent to them
+iptables:
+	$(call need,command -v ip && command -v iptables,iproute2 iptables)
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -147,7 +147,7 @@ class TrainingLoop:
             self._is_late = not self._is_late
             messages.append(change)
         loaded = self._optimizer.states_loaded
-        if loaded > self._states_told and not progress.is_behind:  # the updates since then are applied, too
+        if loaded > self._states_told and not progress.is_behind and not progress.is_applying:
             told = (
                 _("Others were ahead: loaded the state of global step {step} from the swarm.")
                 if self._states_told

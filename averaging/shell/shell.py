@@ -64,6 +64,7 @@ class Progress:
     rests: bool = False  # it is to compute no gradients
     share: float = 0.0  # of the averaging that it does
     late: int = 0  # of the last steps with something of it, those that were taken without all of that
+    is_applying: bool = False  # updates that it knows are still to be applied to the state
 
 
 class Shell:
@@ -215,7 +216,8 @@ class Shell:
     def progress(self) -> Progress:
         """Towards the next global step."""
         with self._locked.lock:
-            machine, now = self._machine, self._loop.time()
+            machine, state, now = self._machine, self.replay.state, self._loop.time()
+            is_log = isinstance(machine, LogPeer)
             return Progress(
                 gathered=machine.progress.gathered(now),
                 own=machine.buffers.samples,
@@ -225,6 +227,7 @@ class Shell:
                 rests=machine.resting.rests,
                 share=machine.resting.share,
                 late=machine.buffers.late,
+                is_applying=is_log and machine.head is not None and (state is None or state.step < machine.head.step),
             )
 
     def computes_at(self, speed: float) -> None:

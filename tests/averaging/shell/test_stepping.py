@@ -40,12 +40,13 @@ def test_a_batch_of_a_state_before_a_rollback_never_counts(tmp_path: Path) -> No
             coordinator.roll_back(coordinator.replay.manifest(coordinator.machine.log.snapshots[-1].digest))
             await village.until(partial(is_ordered, rolled_back))
             assert shell.machine.log.tip.kind is HeaderKind.ROLLBACK and step_of(shell) == rolled_back - 1
-            assert not shell.may_compute(overlap=True)
+            assert shell.progress().is_applying and not shell.may_compute(overlap=True)
             if not begins_before:
                 shell.begin_batch()
             assert not shell.contribute(torch.ones(LAYOUT.size), 10), "a gradient of a state that was left behind"
             aside.go_on()
             await village.rest()
+            assert not shell.progress().is_applying
         shell.begin_batch()
         assert shell.contribute(torch.ones(LAYOUT.size), 10)
         await village.end()
