@@ -41,6 +41,6 @@ def _probation_line(begins: bool) -> str:
     if not begins:
         return _("Your gradients count in full again.")
     return _(
-        "For now your gradients count with 5 % of a step at most: they agree less with the others' than is usual, or "
+        "For now your gradients are left out of the mean: they agree less with the others' than is usual, or "
         "are larger. Another text may be the reason; the organizer sees the figures."
     )

@@ -1,11 +1,10 @@
 """How much of a mean is one user's, where a run bounds it: two devices of a user share one bound."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 MOST = Fraction(15, 100)  # of the weight of all members
-PROBATION = Fraction(5, 100)  # of it, for users whose gradients may be useless
 LOUDEST = 2.5  # times what its weight explains, that a gradient may be: honest ones differ by their text, and by slope
 FEW = Fraction(3, 2)  # times an equal share, if that is more: few users cannot have so little each
 
@@ -23,27 +22,30 @@ def counted(users: Sequence[str], weights: Sequence[int], on_probation: Collecti
     Args:
         users: of the members.
         weights: masked tokens that each has brought.
-        on_probation: users who are capped at `PROBATION`; nobody is where those caps would leave nothing to count.
+        on_probation: users who count with nothing; nobody is where nothing would be left.
     """
+    if any(weight for user, weight in zip(users, weights, strict=True) if user not in on_probation):
+        weights = [0 if user in on_probation else weight for user, weight in zip(users, weights, strict=True)]
     brought: Counter[str] = Counter()
     for user, weight in zip(users, weights, strict=True):
         brought[user] += weight
-    usual = max(MOST, FEW / max(1, sum(weight > 0 for weight in brought.values())))
-    bounds = {user: min(PROBATION, usual) if user in on_probation else usual for user in brought}
-    if not (whole := _whole(brought, bounds)):
-        bounds = dict.fromkeys(brought, usual)
-        whole = _whole(brought, bounds)
+    most = _most(sorted((weight for weight in brought.values() if weight), reverse=True))
     return [
-        weight if brought[user] <= (most := bounds[user] * whole) else int(most * weight / brought[user])
+        weight if brought[user] <= most else int(most * weight / brought[user])
         for user, weight in zip(users, weights, strict=True)
     ]
 
 
-def _whole(brought: Mapping[str, int], bounds: Mapping[str, Fraction]) -> Fraction:
-    """What all count with, of which each has its bound at most; 0 where the bounds leave nothing."""
-    rest, cut = Fraction(sum(brought.values())), Fraction(0)
-    for user in sorted(brought, key=lambda user: brought[user] / bounds[user], reverse=True):
-        if cut < 1 and brought[user] <= bounds[user] * (whole := rest / (1 - cut)):
-            return whole
-        rest, cut = rest - brought[user], cut + bounds[user]
-    return Fraction(0)
+def _most(heaviest: Sequence[int]) -> Fraction:
+    """What a user counts with at most: of the users' weights, the heaviest first, so many as needed are cut to it."""
+    if not heaviest:
+        return Fraction(0)
+    share, rest = max(MOST, FEW / len(heaviest)), sum(heaviest)
+    if share >= 1:
+        return Fraction(rest)
+    for cut, weight in enumerate(heaviest):
+        most = share * rest / (1 - cut * share)
+        if weight <= most:
+            return most
+        rest -= weight
+    raise AssertionError("some user has no more than an equal share")

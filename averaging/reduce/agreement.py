@@ -37,7 +37,7 @@ def agreements(
         pieces: by session, as they were sent, without signatures.
         weights: masked tokens of the sessions.
         users: of the sessions.
-        on_probation: users who are capped at a smaller share.
+        on_probation: users who count with nothing.
     """
     if len({users[one] for one in pieces}) < FEWEST:
         return ()

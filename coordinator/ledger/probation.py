@@ -1,9 +1,10 @@
-"""Users whose gradients may be useless: their share of a mean is capped at 5 % until the gradients are useful again.
+"""Users whose gradients may be useless: they count with nothing in a mean until their gradients are useful again.
 
 Two things speak against a user: a peer of theirs agrees with the others less than people do who bring less, audit after
 audit; or its gradients are louder than its weight explains, as those of far fewer samples are. Neither proves anything,
-and a text that nobody else has may be the reason, so nobody is shut out. A third of the usual cap costs honest people
-little, and takes a liar eight ninths of the harm: noise goes with the square of a share.
+and a text that nobody else has may be the reason, so nobody is shut out: they go on sending, and audits look. A small
+share would not do. Adam and Muon take steps of the same size whatever the size of a gradient, so noise is as harmful
+with 2 % of a mean as with 15 % where others send nothing, as for tokens that are rare.
 """
 
 import math
@@ -14,17 +15,17 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from averaging.log.header import Header, Member, peer_of
-from averaging.log.shares import PROBATION
 from averaging.reduce.agreement import Agreement
 from coordinator.ledger.worth import compared
 
 AUDITS = 24  # of a peer, the last ones
 ENOUGH, ENOUGH_LOUD = 6, 12  # of them, to see that it agrees less, and that it is loud
-DOUBT, TRUST = 2.5, 1.0  # times the error of its mean, that it is below the usual one: from when on, and until when
+DOUBT, TRUST = 3.0, 1.0  # times the error of its mean, that it is below the usual one: from when on, and until when
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART, TRUSTED_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
 LOUD_FROM, LOUD_UNTIL = 1.5, 1.3  # loudness, likewise; a text of one's own is at 1.3 while a run begins
 LOUD, LESS = "loud", "less"  # kinds of doubt
+SMALL = 0.05  # share of a user's weight, up to which nobody looks: gradients of few samples agree with nothing
 FORGET = 1000  # global steps without a peer
 
 
@@ -120,14 +121,14 @@ class Probation:
     def _doubts(self, header: Header, sessions: Sequence[str]) -> list[Doubt]:
         """Those of these members that are new.
 
-        No user is doubted who has no more than the cap, as nothing would change; nor for agreeing less if
+        No user is doubted who has brought no more than `SMALL`; nor for agreeing less if
         another, who is not doubted yet, does so twice as much: a liar among the others makes honest ones point away
         from them, but less. After each that is doubted for it the others are followed anew.
         """
         brought: Counter[str] = Counter()
         for member in header.members:
             brought[self._user(member)] += member.weight
-        least = PROBATION * brought.total()
+        least = SMALL * brought.total()
         known = {session: self._known[peer_of(session)] for session in sessions}
         worst = max((one.lag for one in known.values() if not one.doubts), default=0.0)
         found = []

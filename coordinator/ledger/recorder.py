@@ -64,7 +64,7 @@ class Recorder:
         folder: Path,
         notices: NoticeStore,
     ):
-        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users count with less."""
+        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users count with nothing."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
         self.minutes, self._say, self._peers = minutes, say, folder / PEERS
         self._audits, self._notices = Audits(folder / EVIDENCE), notices
@@ -154,7 +154,7 @@ class Recorder:
             del self._to_ban[0]
 
     def _doubt(self, doubts: Iterable[Doubt]) -> None:
-        """Say who is doubted and, where the run enforces, have all that are count with less."""
+        """Say who is doubted and, where the run enforces, have all that are count with nothing."""
         assert self._probation is not None
         if self._run.access.robust == "enforce":
             try:
@@ -162,7 +162,7 @@ class Recorder:
             except SahajError as error:  # the next audit tries it again
                 logger.warning("it is not told who is on probation: %s", error)
             for one in doubts:
-                self._say(f"attention: {one.user} {one.what}; counts with 5 % of a mean at most until that is over")
+                self._say(f"attention: {one.user} {one.what}; counts with nothing in a mean until that is over")
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:

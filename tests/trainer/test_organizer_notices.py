@@ -66,4 +66,4 @@ def test_who_counts_with_less_is_told_when_that_begins_and_when_it_is_over(
         gate.take_notice(one)
         told.append(notices.new_lines())
     assert [len(lines) for lines in told] == [0, 0, 1, 0, 1]
-    assert "5 % of a step at most" in told[2][0] and told[4] == ["Your gradients count in full again."]
+    assert "left out of the mean" in told[2][0] and told[4] == ["Your gradients count in full again."]

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from averaging.log.shares import FEW, MOST, PROBATION, counted
+from averaging.log.shares import FEW, MOST, counted
 
 
 def shares_of(weights: list[int]) -> list[float]:
@@ -48,20 +48,20 @@ def test_members_without_gradients_make_nobodys_bound_smaller() -> None:
     assert Fraction(30, 40) == FEW / 2
 
 
-def test_those_on_probation_have_a_lower_bound_and_nobody_else_loses() -> None:
+def test_those_on_probation_count_with_nothing_and_nobody_else_loses() -> None:
     users, weights = ["eve", "eve", "mallory", *map(str, range(20))], [900, 600, 30, *[100] * 20]
-    found = counted(users, weights, {"eve", "mallory", "somebody who is not there"})
-    assert sum(found[:2]) / sum(found) == pytest.approx(float(PROBATION), abs=1e-3) and found[0] > found[1]
-    assert found[2:] == weights[2:], "mallory has no more than the cap"
-    both = counted(users, [900, 600, 900, *[100] * 20], {"eve", "mallory"})
-    assert both[0] + both[1] == pytest.approx(both[2], abs=2) and both[2] / sum(both) <= PROBATION
+    assert counted(users, weights, {"eve", "somebody who is not there"}) == [0, 0, *weights[2:]]
+    assert counted(users, weights, {"eve", "mallory"}) == [0, 0, 0, *weights[3:]]
+
+
+def test_the_others_are_bounded_as_if_those_on_probation_were_not_there() -> None:
+    assert counted(["eve", "a", "b", "c", "d"], [500, 90, 10, 0, 0], {"eve"}) == [0, 30, 10, 0, 0]
 
 
 @pytest.mark.parametrize("users", [1, 2, 5, 19, 20, 30])
 def test_where_all_are_on_probation_nobody_is(users: int) -> None:
     names, weights = [str(number) for number in range(users)], [100] * users
-    found = counted(names, weights, names)
-    assert found == weights or users > 20
+    assert counted(names, weights, names) == weights
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,10 +70,13 @@ def test_no_bound_is_passed_and_the_same_are_cut_whatever_their_order(seed: int)
     users = [f"user {number}" for number in range(drawn.randint(2, 40))]
     weights = [drawn.choice([0, 8, 500, 10**6]) for _ in users]
     doubted = set(drawn.sample(users, len(users) // 3))
-    found, usual = counted(users, weights, doubted), max(MOST, FEW / max(1, sum(one > 0 for one in weights)))
+    found = counted(users, weights, doubted)
+    is_out = any(one for user, one in zip(users, weights, strict=True) if user not in doubted)
+    there = sum(one > 0 and not (is_out and user in doubted) for user, one in zip(users, weights, strict=True))
+    bound = max(MOST, FEW / max(1, there))
     for user, one, weight in zip(users, found, weights, strict=True):
         assert 0 <= one <= weight
-        bound = min(PROBATION, usual) if user in doubted else usual
+        assert not (is_out and user in doubted and one)
         assert one <= bound * sum(found) + len(users), "whole numbers: each is cut by less than one"
     order = drawn.sample(range(len(users)), len(users))
     again = counted([users[n] for n in order], [weights[n] for n in order], doubted)

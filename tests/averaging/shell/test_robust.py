@@ -61,7 +61,7 @@ def test_nobody_is_flagged_where_nobody_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("doubted", "most"), [({"somebody else"}, 0.25), ({"eve"}, 0.05)], ids=["usual bound", "on probation"]
+    ("doubted", "most"), [({"somebody else"}, 0.25), ({"eve"}, 0.0)], ids=["usual bound", "on probation"]
 )
 def test_the_heaviest_user_counts_with_its_share_and_is_credited_with_it(
     tmp_path: Path, doubted: set[str], most: float

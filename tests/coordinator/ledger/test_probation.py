@@ -1,4 +1,4 @@
-"""Who has a lower share of a mean, and for how long."""
+"""Who counts with nothing in a mean, and for how long."""
 
 import random
 from collections.abc import Callable
