@@ -104,7 +104,7 @@ class Header(Packed, frozen=True, tag=FORMAT, dict=True):
     snapshot: SnapshotName | None = None  # the newest one to load; of a rollback: its target
     resets: tuple[Reset, ...] = ()  # of this chain, this header included
     order: bytes = b""  # of a reset or a rollback: the authority's signature of the header without it
-    on_probation: tuple[str, ...] = ()  # users of members, who count with nothing in the mean; sorted
+    on_probation: tuple[str, ...] = ()  # users of members, whose weight counts as 0 in the mean; sorted
 
     @functools.cached_property
     def encoded(self) -> bytes:

@@ -22,7 +22,7 @@ def counted(users: Sequence[str], weights: Sequence[int], on_probation: Collecti
     Args:
         users: of the members.
         weights: masked tokens that each has brought.
-        on_probation: users who count with nothing; nobody is where nothing would be left.
+        on_probation: users whose weight counts as 0, unless that would leave no weight at all.
     """
     if any(weight for user, weight in zip(users, weights, strict=True) if user not in on_probation):
         weights = [0 if user in on_probation else weight for user, weight in zip(users, weights, strict=True)]

@@ -152,7 +152,7 @@ class Plan(Message, frozen=True):
     resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
     step_seconds: float = 0.0  # that the next global step should take
     users: tuple[str, ...] = ()  # of the members, where loud gradients are looked for
-    on_probation: tuple[str, ...] = ()  # of these users, those who count with nothing; sorted
+    on_probation: tuple[str, ...] = ()  # of these users, those whose weight counts as 0; sorted
     seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
 
     def weights_by_session(self) -> dict[str, int]:

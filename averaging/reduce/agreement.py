@@ -37,7 +37,7 @@ def agreements(
         pieces: by session, as they were sent, without signatures.
         weights: masked tokens of the sessions.
         users: of the sessions.
-        on_probation: users who count with nothing.
+        on_probation: users whose weight counts as 0.
     """
     if len({users[one] for one in pieces}) < FEWEST:
         return ()

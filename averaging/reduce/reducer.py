@@ -46,7 +46,7 @@ def average(
         weights: masked tokens that each session has called with.
         robust: whether to look for loud senders, and to scale them down.
         users: of the sessions, whose shares are bounded too where loud senders are scaled down; None: they are not.
-        on_probation: users who count with nothing.
+        on_probation: users whose weight counts as 0.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.

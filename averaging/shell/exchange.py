@@ -39,7 +39,7 @@ class Exchange:
         self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
-        self._signs = locked.settings.robust != "off" and isinstance(locked.machine, LogPeer)
+        self._signs = locked.settings.robust != "off" and locked.is_log
         self.proofs = Proofs(locked.credentials, locked.gradients.grid)
         self._shown: dict[ShownPiece | ShownAccount, dict[str, bytes]] = {}  # to the open audit, by session
         self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round

@@ -45,6 +45,11 @@ class LockedMachine:
         self._loads_before = 0  # of earlier sessions
 
     @property
+    def is_log(self) -> bool:
+        """Whether the run is a log, and not one in small groups."""
+        return isinstance(self.machine, LogPeer)
+
+    @property
     def loads(self) -> int:
         """Loads and rollbacks that were ordered: until all are carried out, the state is one that was left behind."""
         return self._loads_before + self.machine.buffers.drops

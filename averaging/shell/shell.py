@@ -216,8 +216,9 @@ class Shell:
     def progress(self) -> Progress:
         """Towards the next global step."""
         with self._locked.lock:
-            machine, state, now = self._machine, self.replay.state, self._loop.time()
-            is_log = isinstance(machine, LogPeer)
+            machine, now = self._machine, self._loop.time()
+            head, state = machine.head, self.replay.state
+            lags = head is not None and (state is None or state.step < head.step)
             return Progress(
                 gathered=machine.progress.gathered(now),
                 own=machine.buffers.samples,
@@ -227,7 +228,7 @@ class Shell:
                 rests=machine.resting.rests,
                 share=machine.resting.share,
                 late=machine.buffers.late,
-                is_applying=is_log and machine.head is not None and (state is None or state.step < machine.head.step),
+                is_applying=self._locked.is_log and lags,
             )
 
     def computes_at(self, speed: float) -> None:

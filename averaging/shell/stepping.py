@@ -126,7 +126,7 @@ class Stepping:
             await self._in_thread(partial(self._load, load))
         except ValueError as error:
             self._locked.cannot_load(machine, load.snapshot, error, self._loop.time())
-            if self._is_log:  # the machine has gone on from there already
+            if self._locked.is_log:  # the machine has gone on from there already
                 self._carry_out()
                 self._rejoin(None)
                 await self._do(machine, Credit(load.entries, load.gaps))
@@ -240,7 +240,7 @@ class Stepping:
 
     def _apply(self, step: Apply) -> Manifest | None:
         manifest = self._replay.apply(step.entry)
-        if self._is_log:
+        if self._locked.is_log:
             self._write(f"step {step.entry.header.step}", lambda disk: disk.append([step.entry]))
         self.round_seconds = step.seconds
         self._applied(step.entry)
@@ -255,13 +255,8 @@ class Stepping:
         header = load.entries[-1].header
         self._replay.load(load.snapshot, header)
         name = SnapshotName(header.step, load.snapshot)
-        if self._is_log:
+        if self._locked.is_log:  # else the disk has headers for their credit alone
             self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(load.entries, name, load.gaps))
-
-    @property
-    def _is_log(self) -> bool:
-        """Whether the disk has what a restart goes on from, and not headers for their credit alone."""
-        return isinstance(self._locked.machine, LogPeer)
 
     def _write(self, what: str, work: Callable[[Disk], None]) -> None:
         """To the disk, now or later."""

@@ -171,7 +171,7 @@ class Course:
         chunks, plan = [], sorted(gradients)
         users = {name: name for name in plan}
         brought = [weights[name] for name in plan]
-        usual, capped = counted(plan, brought), counted(plan, brought, on_probation)
+        usual, kept = counted(plan, brought), counted(plan, brought, on_probation)
         agreement: tuple[Agreement, ...] = ()
         found: dict[str, list[float]] = {name: [] for name in plan}
         for chunk in range(self.grid.count):
@@ -182,8 +182,8 @@ class Course:
                 agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
             chunks.append(mean.encoded)
             loud = dict(mean.loud)
-            for name, uncapped, weight in zip(plan, usual, capped, strict=True):
-                most = uncapped if name in on_probation else weight
+            for name, without_doubt, weight in zip(plan, usual, kept, strict=True):
+                most = without_doubt if name in on_probation else weight
                 found[name].append(loud.get(name, 1.0))
                 outcome.weights[name] = outcome.weights.get(name, 0) + most
                 outcome.lost[name] = outcome.lost.get(name, 0.0) + max(0, most - bounded(weight, found[name][-1]))

@@ -120,7 +120,7 @@ class NoticeStore:
         self._best = best
 
     def put_on_probation(self, users: frozenset[str]) -> None:
-        """Have these users, and no others, count with nothing in a mean.
+        """Have these users, and no others, be left out of means.
 
         Raises:
             SwarmError: the notices would be too long to publish.

@@ -1,18 +1,17 @@
-"""Users whose gradients may be useless: they count with nothing in a mean until their gradients are useful again.
+"""Users whose gradients may be useless: means leave them out until their gradients are useful again.
 
 Two things speak against a user: a peer of theirs agrees with the others less than people do who bring less, audit after
 audit; or its gradients are louder than its weight explains, as those of far fewer samples are. Neither proves anything,
-and a text that nobody else has may be the reason, so nobody is shut out: they go on sending, and audits look. A small
-share would not do. Adam and Muon take steps of the same size whatever the size of a gradient, so noise is as harmful
-with 2 % of a mean as with 15 % where others send nothing, as for tokens that are rare.
+and an unusual text may be the reason, so the user is not banned: it goes on sending, and audits go on. A small share
+would not protect the run. Adam and Muon take steps of the same size whatever the size of a gradient, so where honest
+gradients are near zero, as for rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
 """
 
-import math
 import statistics
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import inf, sqrt
 
 from averaging.log.header import Header, Member, peer_of
 from averaging.reduce.agreement import Agreement
@@ -25,7 +24,7 @@ LEAST = 0.03  # below the usual one, too, and above zero of that: among honest o
 PART, TRUSTED_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
 LOUD_FROM, LOUD_UNTIL = 1.5, 1.3  # loudness, likewise; a text of one's own is at 1.3 while a run begins
 LOUD, LESS = "loud", "less"  # kinds of doubt
-SMALL = 0.05  # share of a user's weight, up to which nobody looks: gradients of few samples agree with nothing
+SMALL = 0.05  # share of all weight up to which no user is doubted: gradients of few samples agree with nothing
 FORGET = 1000  # global steps without a peer
 
 
@@ -84,7 +83,7 @@ class Probation:
 
     def __init__(self, users: Collection[str] = ()) -> None:
         self._known: dict[str, _Known] = {}
-        self._before, self._began = set(users), math.inf  # `_began`: the first global step that was audited
+        self._before, self._began = set(users), inf  # `_began`: the first global step that was audited
 
     @property
     def users(self) -> frozenset[str]:
@@ -121,9 +120,9 @@ class Probation:
     def _doubts(self, header: Header, sessions: Sequence[str]) -> list[Doubt]:
         """Those of these members that are new.
 
-        No user is doubted who has brought no more than `SMALL`; nor for agreeing less if
-        another, who is not doubted yet, does so twice as much: a liar among the others makes honest ones point away
-        from them, but less. After each that is doubted for it the others are followed anew.
+        A user with no more than `SMALL` of the weight is not doubted. Nor is one that agrees less if another one,
+        which is not doubted yet, does so twice as much: a liar among the others makes honest ones point away from
+        them, but less. Once a user is doubted for agreeing less, the others are followed anew.
         """
         brought: Counter[str] = Counter()
         for member in header.members:

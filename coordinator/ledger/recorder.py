@@ -64,7 +64,7 @@ class Recorder:
         folder: Path,
         notices: NoticeStore,
     ):
-        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users count with nothing."""
+        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users left out of means."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
         self.minutes, self._say, self._peers = minutes, say, folder / PEERS
         self._audits, self._notices = Audits(folder / EVIDENCE), notices
@@ -154,7 +154,7 @@ class Recorder:
             del self._to_ban[0]
 
     def _doubt(self, doubts: Iterable[Doubt]) -> None:
-        """Say who is doubted and, where the run enforces, have all that are count with nothing."""
+        """Say who is doubted and, where the run enforces, leave all doubted users out of means."""
         assert self._probation is not None
         if self._run.access.robust == "enforce":
             try:

@@ -30,7 +30,7 @@ class Notices:
     time: float = 0.0  # unix time in seconds when they were signed
     pass_time: float = 0.0  # unix time in seconds by which passes expire: until then they could be renewed
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
-    on_probation: frozenset[str] = frozenset()  # names as in passes: they count with nothing in a mean
+    on_probation: frozenset[str] = frozenset()  # names as in passes: their gradients are left out of means
     announcement: str = ""
     paused: bool = False  # newcomers are asked to come back later; those who train go on
     stopped: bool = False  # the run is over: trainers leave

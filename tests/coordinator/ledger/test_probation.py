@@ -1,4 +1,4 @@
-"""Who counts with nothing in a mean, and for how long."""
+"""Users that means leave out, and for how long."""
 
 import random
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_who_is_loud_for_a_while_only_is_not_doubted() -> None:
         assert not probation.after_audit(step(number), agreement(alike, {"6.0": loud}), USERS)
 
 
-def test_who_has_no_more_than_the_cap_is_not_doubted() -> None:
+def test_a_user_with_little_of_the_weight_is_not_doubted() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
     for number in range(1, 3 * AUDITS):
         assert not probation.after_audit(step(number), agreement(alike, {"0.0": 50.0}), USERS)
