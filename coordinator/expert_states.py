@@ -1,7 +1,7 @@
 """Keeps the experts' states on the coordinator, and writes them into each checkpoint, in a thread of its own.
 
-States come from hosts (`experts/remote/keeping.py`) into a folder beside the checkpoints. A checkpoint gets the file
-`experts.safetensors` some time after it was saved.
+States come from hosts (`experts/remote/state_collection.py`) into a folder beside the checkpoints. A checkpoint gets
+the file `experts.safetensors` some time after it was saved.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from experts.directory.records import Directory, Listed, NoAnswer
 from experts.host.settings import ExpertSettings, settings_of
 from experts.released import FILE, pack, roll_back, unpack
 from experts.remote.hosting import Swarm
-from experts.remote.keeping import Collected, Keeping
+from experts.remote.state_collection import Collected, StateCollection
 from swarm.access.gate import Gate
 from swarm.errors import SahajError
 from swarm.files import fsync, storage_errors
@@ -54,24 +54,24 @@ def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: 
     p2p = loop.call(join_daemon(dht))
     swarm = Swarm(p2p, identity, gate, context.fingerprint.digest, directory)
 
-    async def begin() -> Keeping:
-        keeping = Keeping(swarm, settings, context.folder / EXPERTS)
-        await keeping.start()
-        return keeping
+    async def begin() -> StateCollection:
+        collection = StateCollection(swarm, settings, context.folder / EXPERTS)
+        await collection.start()
+        return collection
 
-    keeping = loop.call(begin())
+    collection = loop.call(begin())
 
     def close() -> None:
         with contextlib.suppress(TooSlow):  # the DHT is gone
-            loop.call(keeping.stop(), CLOSING)
+            loop.call(collection.stop(), CLOSING)
             loop.call(p2p.shutdown(), CLOSING)
         loop.stop()
 
     def collect() -> Collected:
-        return loop.call(keeping.collect(PATIENCE))
+        return loop.call(collection.collect(PATIENCE))
 
     folder = context.folder / EXPERTS
-    states = ExpertStates(settings, keeping, collect, close, context.say, folder, directory.read)
+    states = ExpertStates(settings, collection, collect, close, context.say, folder, directory.read)
     newest = newest_checkpoint(context.checkpoints)
     if newest is not None:
         states.begin_with(newest.path)
@@ -83,7 +83,7 @@ class ExpertStates:
     """Collects states for checkpoints in a thread of its own; `collect_for` and `pending` are for one other thread.
 
     Args:
-        collect: brings the files of `keeping` up to date; may take minutes.
+        collect: brings the files of `collection` up to date; may take minutes.
         close: ends what `collect` works with.
         folder: of those files.
         read_hosts: asks the DHT which hosts are listed.
@@ -92,7 +92,7 @@ class ExpertStates:
     def __init__(
         self,
         settings: ExpertSettings,
-        keeping: Keeping,
+        collection: StateCollection,
         collect: Callable[[], Collected],
         close: Callable[[], None],
         say: Callable[[str], None],
@@ -100,7 +100,7 @@ class ExpertStates:
         read_hosts: Callable[[], list[Listed]],
     ):
         self._read_hosts = read_hosts
-        self._settings, self._files, self._folder = settings, keeping.files, folder
+        self._settings, self._files, self._folder = settings, collection.files, folder
         self._collect, self._close, self._say = collect, close, say
         self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
         self._pending: set[Path] = set()

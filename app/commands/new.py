@@ -63,10 +63,10 @@ def new(
     from rich.console import Console
 
     from app.demo.corpus import guess_language
-    from app.new.looking import Seen, look
     from app.new.machines import KINDS, REFERENCE, read_volunteers
     from app.new.new import FILES, Answers, check_apart, make
     from app.new.sources import source_of
+    from app.new.text_survey import Seen, look
     from app.plan.table import Volunteers
     from corpus.held_out import TEXT_FILES
     from swarm.run_file import load_run

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.demo.peers import Peer
 from coordinator.ledger.ledger import Ledger
-from swarm.access.passes import UNVERIFIED
+from swarm.access.user_names import UNVERIFIED
 from swarm.run_file import ExpertsSection
 
 HOSTS = ("Hema", "Kavi")

@@ -9,7 +9,7 @@ from app.demo.peers import FIRST_SAMPLE, Peer
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
-from swarm.access.passes import UNVERIFIED
+from swarm.access.user_names import UNVERIFIED
 from swarm.files import write_file
 from swarm.run_file import RunFile
 

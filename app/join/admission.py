@@ -16,6 +16,7 @@ from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
+from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
 from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
 from swarm.language import _, speak
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be re
     from app.join.pass_renewal import CoordinatorContact, Renewal
     from swarm.access.gate import Gate
     from swarm.identity import Identity
-
-LONGEST_NAME = 40  # characters
 
 Say = Callable[[str], None]
 
@@ -181,10 +180,12 @@ def who(
     Raises:
         JoinProblem: the name or the token cannot be used, or nobody can be asked for one.
     """
-    if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
+    if name is not None and chosen_name(name) is None:
         raise JoinProblem(
             ProblemKind.BAD_NAME,
-            _("--name {name}: must have 1 to {n} printable characters").format(name=repr(name), n=LONGEST_NAME),
+            _("--name {name}: must have 1 to {n} visible characters and not begin with # or ~").format(
+                name=repr(name), n=LONGEST_CHOSEN
+            ),
         )
     if access.open and name is not None:
         return None, name
@@ -278,6 +279,6 @@ def is_unreachable(url: str, chosen: VolunteerOptions) -> bool:
 def user_name() -> str:
     """The login name, or a plain one where the system knows none (in containers)."""
     try:
-        return getpass.getuser()[:LONGEST_NAME]
+        return getpass.getuser()[:LONGEST_CHOSEN]
     except (KeyError, OSError):
         return "volunteer"

@@ -13,7 +13,7 @@ from app.join.problems import JoinProblem
 from app.me.personal_key import PATH, ask_for_key
 from swarm.access.join_messages import Message
 from swarm.access.key_messages import KeyAnswer
-from swarm.access.passes import UNVERIFIED
+from swarm.access.user_names import UNVERIFIED
 from swarm.language import _, speak
 from trainer.console.terminal_text import printable
 

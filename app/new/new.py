@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.new.looking import Counted, Seen, count_tokens
 from app.new.machines import at_model, speed_of, to_csv
 from app.new.sizing import Choice, SizingError, amount, choose, run_of
 from app.new.sources import as_entries, documents_of
+from app.new.text_survey import Counted, Seen, count_tokens
 from app.new.writing import Section, Setting, content, to_yaml
 from app.plan.table import Volunteers
 from corpus.held_out import EVERY, HELD_OUT, TRAINING, hold_out

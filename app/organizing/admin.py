@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
+from swarm.access.user_names import is_one_line
 from swarm.files import write_file
 from trainer.console.terminal_text import printable
 
@@ -146,7 +147,7 @@ def body_of(action: Action, argument: str | None, new: str | None = None) -> dic
             ProblemKind.MALFORMED,
             f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`",
         )
-    if len(text) > longest or not text.isprintable():
+    if len(text) > longest or not is_one_line(text):
         raise JoinProblem(
             ProblemKind.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
         )
@@ -154,7 +155,7 @@ def body_of(action: Action, argument: str | None, new: str | None = None) -> dic
 
 
 def _new_name(text: str) -> str:
-    if len(text) > LONGEST_NAME or not text.isprintable() or not text.strip():
+    if len(text) > LONGEST_NAME or not is_one_line(text) or not text.strip():
         raise JoinProblem(
             ProblemKind.MALFORMED, f"rename-team: the new name must be one line of at most {LONGEST_NAME} characters"
         )

@@ -51,7 +51,7 @@ class GroupProgress:
             first = min(candidates, key=lambda one: (not one.is_coordinator, _drawn(one.session))).session
             if first != self._counter:
                 self._counter, self._waits_since = first, now
-            if first == me.session or now < self._waits_since + self._settings.timing.absence:
+            if first == me.session or now < self._waits_since + self._settings.timeouts.absence:
                 return first
             self._silent.add(first)
         return ""
@@ -84,8 +84,8 @@ class GroupProgress:
 
     def tick(self, now: float) -> None:
         """Report when it is time for it."""
-        if now >= self._reported_at + self._settings.timing.report:
-            self.views.forget_silent(now, self._settings.timing.forget)
+        if now >= self._reported_at + self._settings.timeouts.report:
+            self.views.forget_silent(now, self._settings.timeouts.forget)
             self.report(now)
 
     def report(self, now: float) -> None:
@@ -132,7 +132,7 @@ class GroupProgress:
 
     def begins(self, now: float, *, is_computing: bool) -> Groups | None:
         """The step that begins for this peer now; it waits for the end of a batch, unless that takes long."""
-        groups, head, waits = self.announced, self._head(), now < self.announced_at + self._settings.timing.batch
+        groups, head, waits = self.announced, self._head(), now < self.announced_at + self._settings.timeouts.batch
         if groups is None or head is None or head.step != groups.step or (is_computing and waits):
             return None
         return groups if self._contacts.me.session in (*groups.members, *groups.clients) else None

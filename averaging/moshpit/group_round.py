@@ -49,7 +49,12 @@ class GroupRound:
         fetching: Fetching,
         now: float,
     ):
-        self._me, self._settings, self._timing, self._send = session.me, session.settings, session.timing, session.send
+        self._me, self._settings, self._timeouts, self._send = (
+            session.me,
+            session.settings,
+            session.timeouts,
+            session.send,
+        )
         self._session = session
         self._contacts, self._planner, self._reduction, self._fetching = contacts, planner, reduction, fetching
         number = call.ballot.number
@@ -136,7 +141,7 @@ class GroupRound:
         if self._assignments is not None:
             self._assignments.lost(session)
         if session == self.ballot.convener:
-            self._heard_at = min(self._heard_at, now - self._timing.part + 2 * self._timing.resend)
+            self._heard_at = min(self._heard_at, now - self._timeouts.part + 2 * self._timeouts.resend)
             self._asked_at = -1e9
         self.tick(now)
 
@@ -148,23 +153,23 @@ class GroupRound:
             self._wait_for_chunks(now)
         elif self.convenes:
             self._convene(now)
-        elif now >= min(self._heard_at + self._timing.part, self._gives_up_at):
+        elif now >= min(self._heard_at + self._timeouts.part, self._gives_up_at):
             self.is_over = True
-        elif now >= self._asked_at + (self._timing.resend if self.planned_at is None else self._timing.report):
+        elif now >= self._asked_at + (self._timeouts.resend if self.planned_at is None else self._timeouts.report):
             self._asked_at = now
             self._send(self.ballot.convener, self._call)
 
     @property
     def _gives_up_at(self) -> float:
         """However alive the convener is: it may have its hands full with the round before."""
-        wait = self._patience + self._timing.part if self.planned_at is None else self._timing.round
+        wait = self._patience + self._timeouts.part if self.planned_at is None else self._timeouts.round
         return self._began + wait
 
     def _wait_for_chunks(self, now: float) -> None:
         assert self.header is not None
         if self._fetching.holds(self.header.needed):
             self.is_over = True
-        elif now >= self._committed_at + self._timing.part and not self._fetching.is_moving(now):
+        elif now >= self._committed_at + self._timeouts.part and not self._fetching.is_moving(now):
             self._fetching.want_instead(self.header.needed, ())
             self.header, self.is_over = None, True
 
@@ -180,7 +185,7 @@ class GroupRound:
             for session in sorted(self._calls.keys() - {self._me.session}):
                 self._send(session, Commit(Entry(header, Certificate(self.ballot))))
             self.committed(header, now)
-        elif now >= min(self._moved_at + STAND_INS * self._timing.part, self._began + self._timing.round):
+        elif now >= min(self._moved_at + STAND_INS * self._timeouts.part, self._began + self._timeouts.round):
             self._fail()
 
     def _plan(self, now: float) -> None:

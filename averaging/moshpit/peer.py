@@ -1,7 +1,7 @@
 """A peer of a run in small groups: a machine with the same face as that of the log (`averaging.protocol.peer`).
 
 One peer counts the samples of all, and says when a step begins and who takes part (`group_progress`). All compute the
-same groups from that (`group_keys`). After the rounds of a step (`open_step`) each peer applies the mean that it has;
+same groups from that (`group_keys`). After the rounds of a step (`group_step`) each peer applies the mean that it has;
 every few steps parameters are averaged in the same way, since peers drift apart. There is no log: nothing is voted for.
 A peer that missed some steps goes on without them until parameters are averaged; one that missed many loads a state.
 """
@@ -16,8 +16,8 @@ from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_progress import GroupProgress
 from averaging.moshpit.group_round import PARTIAL, WHOLE
+from averaging.moshpit.group_step import GroupStep, Mean, StepRounds, passed
 from averaging.moshpit.loading import Loading
-from averaging.moshpit.open_step import Mean, OpenStep, StepRounds, passed
 from averaging.protocol import messages
 from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
 from averaging.protocol.buffers import Buffers
@@ -51,7 +51,7 @@ class GroupPeer:
         self.buffers, self.resting = Buffers(settings.most_samples), Resting(me.session)  # in small groups all compute
         self.session = session = Session(me, settings, credentials)
         self._contacts = contacts = Contacts(me, credentials)
-        self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session, Patience())
+        self.fetching, self.reducing = Fetching(session.send, settings.timeouts), Reduction(session, Patience())
         self.progress = GroupProgress(contacts, settings, self.buffers, lambda: self.head, session.send)
         self._crediting = crediting = Crediting(session, contacts)
 
@@ -60,7 +60,7 @@ class GroupPeer:
 
         self._loading = Loading(session, contacts, self.fetching, step)
         reducing, progress = self.reducing, self.progress
-        self.open_step = OpenStep(
+        self.group_step = GroupStep(
             session, contacts, groups, progress, self.buffers, reducing, self.fetching, crediting, planner, step
         )
         self._computes = False
@@ -72,17 +72,17 @@ class GroupPeer:
             messages.Report: self.progress.on_report,
             messages.Status: self.progress.on_status,
             messages.Groups: self.progress.on_groups,
-            messages.Call: self.open_step.on_call,
-            messages.Refused: self.open_step.on_refused,
+            messages.Call: self.group_step.on_call,
+            messages.Refused: self.group_step.on_refused,
             messages.Goodbye: self._on_goodbye,
-            messages.Plan: self.open_step.on_plan,
+            messages.Plan: self.group_step.on_plan,
             messages.Piece: self.reducing.piece,
-            messages.Reducing: self.open_step.on_news,
-            messages.Reduced: self.open_step.on_news,
+            messages.Reducing: self.group_step.on_news,
+            messages.Reduced: self.group_step.on_news,
             messages.Chunk: self.fetching.on_chunk,
             messages.Want: self.fetching.on_want,
             messages.Lacks: self.fetching.on_lacks,
-            messages.Commit: self.open_step.on_commit,
+            messages.Commit: self.group_step.on_commit,
             messages.Vote: self._crediting.on_vote,
             messages.WantLog: self._loading.on_want_log,
             messages.Log: self._loading.on_log,
@@ -103,7 +103,7 @@ class GroupPeer:
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come. Those that only peers of a log send are of no use."""
         self.progress.heard(sender, now)
-        self.open_step.heard(sender, now)
+        self.group_step.heard(sender, now)
         if (handler := self._handlers.get(type(message))) is not None:
             handler(sender, message, now)
         self._after(now)
@@ -141,7 +141,7 @@ class GroupPeer:
         for digest in mean.chunks:
             self.fetching.arrived(digest, now)
         if mean.chunks:
-            self.open_step.begin(None, mean, self._instance, now)
+            self.group_step.begin(None, mean, self._instance, now)
         self._after(now)
 
     def credited(self, entries: Iterable[Entry]) -> None:
@@ -168,14 +168,14 @@ class GroupPeer:
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
         self.progress.views.forget(session)
-        self.open_step.lost(session, now)
+        self.group_step.lost(session, now)
         self._after(now)
 
     def moving(self, session: str, now: float) -> None:
         """A part of a message has come."""
         self.fetching.moving(session, now)
         self.reducing.moving(session, now)
-        self.open_step.heard(session, now)
+        self.group_step.heard(session, now)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -221,7 +221,7 @@ class GroupPeer:
 
     def in_round(self, now: float) -> bool:
         """Whether gradients are being averaged."""
-        return self.open_step.rounds is not None and not self.open_step.rounds.of_parameters
+        return self.group_step.rounds is not None and not self.group_step.rounds.of_parameters
 
     # -- messages that concern more than one part
 
@@ -239,14 +239,14 @@ class GroupPeer:
             while to_self:
                 message = to_self.popleft()
                 self._handlers[type(message)](self.me.session, message, now)
-            if self.open_step.rounds is None:
+            if self.group_step.rounds is None:
                 self._catch_up(now)
                 if self._is_idle and not self._loading.is_ordered:
                     self.progress.announce(now)
                     if (groups := self.progress.begins(now, is_computing=self._computes)) is not None:
-                        self.open_step.begin(groups, None, self._instance, now)
+                        self.group_step.begin(groups, None, self._instance, now)
                         continue
-            elif (ended := self.open_step.go_on(now)) is not None:
+            elif (ended := self.group_step.go_on(now)) is not None:
                 self._finish(ended, now)
                 continue
             if not to_self:

@@ -39,7 +39,7 @@ class Components:
         self.buffers = Buffers(settings.most_samples)
         self.contacts = contacts = Contacts(me, credentials)
         self.trust = Trust(contacts, settings.run, credentials)
-        self.fetching = Fetching(session.send, session.timing, held)
+        self.fetching = Fetching(session.send, session.timeouts, held)
         self.log = HeldLog(session, self.fetching)
         self.backfilling = Backfilling(session, contacts, self.log)
         self.adopting = Adopting(session, self.log, self.fetching)

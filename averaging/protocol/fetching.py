@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from averaging.log.header import Header, HeaderKind
 from averaging.protocol.messages import Chunk, Lacks, Message, Want
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 
 AT_ONCE = 4  # chunks that one source is asked for at most
 TOGETHER = 6  # sources that are asked at a time
@@ -40,9 +40,9 @@ class _Wanted:
 class Fetching:
     """What this peer holds and what it still wants."""
 
-    def __init__(self, send: Callable[[str, Message], None], timing: Timing, held: Iterable[str] = ()):
+    def __init__(self, send: Callable[[str, Message], None], timeouts: Timeouts, held: Iterable[str] = ()):
         self.held: set[str] = set(held)
-        self._send, self._timing = send, timing
+        self._send, self._timeouts = send, timeouts
         self._wanted: dict[str, _Wanted] = {}
         self._sources: dict[str, _Source] = {}
         self._snapshots: set[str] = set()  # that were asked for
@@ -78,7 +78,7 @@ class Fetching:
         """
         known = [*(part.reducer for part in header.parts), *sources]  # reducers have lines that are not thin
         for part in header.parts if is_new else ():
-            if self._patience(part.reducer) <= self._timing.fetch:
+            if self._patience(part.reducer) <= self._timeouts.fetch:
                 for digest in part.chunks:
                     if digest not in self.held and not self._wanted.setdefault(digest, _Wanted()).owed_by:
                         self._owe(digest, part.reducer, now)
@@ -123,7 +123,7 @@ class Fetching:
 
     def _has_sent(self, source: _Source, digest: str, now: float) -> None:
         source.silent_since = source.sent_at = self._moved_at = now
-        source.patience = self._timing.fetch
+        source.patience = self._timeouts.fetch
         if digest in source.owes:
             is_quick = now < source.owes[digest] + QUICK
             source.at_once = min(AT_ONCE, source.at_once + 1) if is_quick else max(1, source.at_once - 1)
@@ -217,8 +217,8 @@ class Fetching:
 
     def _best_sources(self, wanted: _Wanted, now: float) -> list[str]:
         """Those that may have it; one that was silent, as a reducer of long ago may be, only if there is no other."""
-        having = [one for one in wanted.sources if now >= wanted.lacking.get(one, -1e9) + self._timing.fetch]
-        return [one for one in having if self._patience(one) <= self._timing.fetch] or having
+        having = [one for one in wanted.sources if now >= wanted.lacking.get(one, -1e9) + self._timeouts.fetch]
+        return [one for one in having if self._patience(one) <= self._timeouts.fetch] or having
 
     def _may_ask(self, source: str) -> bool:
         owing = self._owing(source)
@@ -234,10 +234,10 @@ class Fetching:
         return len(self._sources[source].owes) if source in self._sources else 0
 
     def _patience(self, source: str) -> float:
-        return self._sources[source].patience if source in self._sources else self._timing.fetch
+        return self._sources[source].patience if source in self._sources else self._timeouts.fetch
 
     def _owe(self, digest: str, source: str, now: float) -> None:
-        known = self._sources.setdefault(source, _Source(self._timing.fetch))
+        known = self._sources.setdefault(source, _Source(self._timeouts.fetch))
         if not known.owes:
             known.silent_since = known.sent_at = now
         known.owes[digest] = now

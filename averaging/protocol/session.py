@@ -12,7 +12,7 @@ class Session:
     """One session of a peer. Keeps actions in their order, and messages to itself, until they are taken."""
 
     def __init__(self, me: Contact, settings: Settings, credentials: Credentials):
-        self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
+        self.me, self.settings, self.timeouts, self.credentials = me, settings, settings.timeouts, credentials
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured; calls tell it
         self.connected: tuple[str, ...] = ()  # sessions, if this peer accepts no connections; calls tell them
         self.speed = 0.0  # samples a second that this peer computes, or would; calls tell it

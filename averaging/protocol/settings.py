@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 
 MOST_BATCHES = 4  # target batches that one member brings to a global step
 
@@ -20,7 +20,7 @@ class Settings:
     last_step: int = 2**62  # of the run; only a rollback follows it
     robust: Literal["off", "watch", "enforce"] = "off"  # against loud gradients; see `access.robust` of the run file
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
-    timing: Timing = field(default_factory=Timing)
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
     def most_samples(self) -> int:

@@ -141,7 +141,7 @@ class Exchange:
         with self._locked.lock:
             machine = self._locked.machine
             numbers = plan.buffers_of(machine.me.session)
-            if isinstance(machine, GroupPeer) and (mean := machine.open_step.carried(numbers)) is not None:
+            if isinstance(machine, GroupPeer) and (mean := machine.group_step.carried(numbers)) is not None:
                 content = self._store.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
             try:

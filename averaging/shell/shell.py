@@ -201,7 +201,8 @@ class Shell:
     def may_compute(self, *, overlap: bool) -> bool:
         """Whether a batch that begins now will count, and is needed.
 
-        Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
+        Without overlap it is to count in the next step, as in one process; batches of up to `Timeouts.batch` seconds
+        do.
         """
         with self._locked.lock:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state

@@ -17,7 +17,8 @@ from averaging.log.packing import pack, unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
 from swarm.access.gate import Gate
-from swarm.access.passes import COORDINATOR, Authority, PassRefused, check_pass, read_pass
+from swarm.access.passes import Authority, PassRefused, check_pass, read_pass
+from swarm.access.user_names import COORDINATOR
 from swarm.identity import Identity, peer_id_of
 
 _ALGORITHM = b"ssh-rsa "  # before the key in hivemind's form

@@ -15,7 +15,8 @@ from coordinator.state_folder import AUTHORITY, NOTICES
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import BestCheckpoint, Notices, sign_notices
-from swarm.access.passes import COORDINATOR, Authority, load_authority
+from swarm.access.passes import Authority, load_authority
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.notices_in_dht import publish_notices
 from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file

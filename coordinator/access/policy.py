@@ -1,26 +1,20 @@
 """Decides who may join and under which name: pure functions, without the network or the disk."""
 
-import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from coordinator.access.decisions import Decisions
 from coordinator.access.hub_identity import HubUser
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
-from swarm.access.passes import COORDINATOR, UNVERIFIED
+from swarm.access.user_names import LONGEST_CHOSEN, RESERVED, UNVERIFIED, chosen_name
 from swarm.identity import peer_id_of
 from swarm.language import mark
 from swarm.program import describe_mismatch, release_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
 
-RESERVED = (COORDINATOR[0], UNVERIFIED)  # first letters of names in passes that are no Hub user's
 MOST_DIFFERENCES = 5  # that a refusal names
 LONGEST_DIFFERENCE = 120  # characters
-LONGEST_NAME = 40  # characters, after normalizing
-INVISIBLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")  # categories that names may not have; they may have joiners (Cf)
-# bidirectional controls: one in a name would garble the whole leaderboard
-BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> st
     if chosen is None:
         return Refused(
             error=Refusal.MALFORMED,
-            message="choose a name of 1 to 40 visible characters that does not start with "
+            message=f"choose a name of 1 to {LONGEST_CHOSEN} visible characters that does not start with "
             f"{' or '.join(RESERVED)}, or show a Hugging Face token",
         )
     user = UNVERIFIED + chosen
@@ -81,17 +75,6 @@ def refuse_if_banned(user: str, peer_id: str | None, decisions: Decisions) -> Re
         shown = user.removeprefix(UNVERIFIED)
         return Refused(error=Refusal.BANNED, message=f"{shown} is banned from this run; ask the organizer about it")
     return None
-
-
-def chosen_name(name: str | None) -> str | None:
-    """A self-chosen name as it is shown, or None if it is not allowed."""
-    whole = unicodedata.normalize("NFC", name or "")
-    if any(unicodedata.category(letter) in INVISIBLE for letter in whole) or BIDI_CONTROLS & set(whole):
-        return None
-    tidy = " ".join(whole.split())
-    if tidy.startswith(RESERVED) or len(tidy) > LONGEST_NAME:
-        return None
-    return tidy if any(unicodedata.category(letter)[0] in "LNPS" for letter in tidy) else None
 
 
 def is_among(name: str, names: Collection[str]) -> bool:

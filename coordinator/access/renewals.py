@@ -25,8 +25,9 @@ from coordinator.context import ServiceContext
 from coordinator.http.routes.join import access_policy, give_pass
 from swarm import clock
 from swarm.access.join_messages import LONGEST_RENEWAL, Refusal, Refused, RenewalRequest, Renewed, renewal_handle
-from swarm.access.passes import UNVERIFIED, PassRefused, check_pass, read_pass
+from swarm.access.passes import PassRefused, check_pass, read_pass
 from swarm.access.refusals import count_refusal
+from swarm.access.user_names import UNVERIFIED
 from swarm.errors import SwarmError
 from swarm.rate_limit import RateLimit
 

@@ -8,7 +8,8 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.ledger.answers import EvaluationRecord, Leader, StepBucket
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import UNNAMED
-from swarm.access.passes import UNVERIFIED, is_verified
+from swarm.access.passes import is_verified
+from swarm.access.user_names import UNVERIFIED
 from swarm.errors import StorageError
 from swarm.run_file import MASK, RunFile
 

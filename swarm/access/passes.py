@@ -14,11 +14,10 @@ from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
 from swarm import clock
+from swarm.access.user_names import COORDINATOR, UNVERIFIED
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
-UNVERIFIED = "~"  # precedes a name that its owner chose and that is not verified
-COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; no Hub user can have it
 LONGEST_NAME = 64  # characters
 LONGEST = 512  # bytes of a pass; a name's characters take up to four
 SEAL = "sahaj pass 1"  # what a signature is for: no other text of ours can be mistaken for a pass

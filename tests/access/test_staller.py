@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from averaging.log.header import Header
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import RoundRow
 from coordinator.state_folder import LOG
@@ -48,8 +48,8 @@ def test_a_trainer_that_reduces_nothing_gets_no_parts_and_steps_go_on_with_every
         excluded = {exclusion.session for one in later for exclusion in one.exclusions}
         assert not excluded & {member.session for one in later for member in one.members if member.user != "~eve"}
         took = [seconds()[one.step] for one in steps]
-        assert max(took[: STEPS // 2]) >= Timing().part, "it was given nothing to reduce"
-        assert median(took[STEPS // 2 :]) < Timing().part, "rounds go on to wait for it"
+        assert max(took[: STEPS // 2]) >= Timeouts().part, "it was given nothing to reduce"
+        assert median(took[STEPS // 2 :]) < Timeouts().part, "rounds go on to wait for it"
         assert swarm.ledger.rounds.flags() == []
     finally:
         swarm.kill_all()

@@ -17,7 +17,7 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.released import FILE, steps_of
-from experts.remote.keeping import Collected
+from experts.remote.state_collection import Collected
 from experts.versions import steps_taken
 from swarm.errors import StorageError
 from tests.support.waiting import PATIENCE, wait_until
@@ -35,9 +35,9 @@ class Kept:
         self.goes_on, self.collections, self.missing = threading.Event(), 0, 0
         self.error: Exception | None = None
         self.closed = False
-        keeping: Any = SimpleNamespace(files=self.files)
+        collection: Any = SimpleNamespace(files=self.files)
         self.states = ExpertStates(
-            SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts", list
+            SETTINGS, collection, self._collect, self._close, self.said.append, folder / "experts", list
         )
         self.states.start()
 

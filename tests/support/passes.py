@@ -7,7 +7,8 @@ from hivemind.dht import DHT
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
-from swarm.access.passes import COORDINATOR, Authority, load_authority
+from swarm.access.passes import Authority, load_authority
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.node import Network, join_dht
 from swarm.identity import Identity, load_identity
 

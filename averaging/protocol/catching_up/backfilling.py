@@ -23,7 +23,7 @@ class Backfilling:
     """Asks for the headers of gaps, and answers. Peers other than the coordinator only answer."""
 
     def __init__(self, session: Session, contacts: Contacts, log: HeldLog):
-        self._send, self._act, self._timing = session.send, session.act, session.timing
+        self._send, self._act, self._timeouts = session.send, session.act, session.timeouts
         self._contacts, self._log = contacts, log
         self.gaps: list[Gap] = []
         self._had: Header | None = None  # the newest one of the session before, where this one has no chain yet
@@ -52,14 +52,14 @@ class Backfilling:
 
     def tick(self, now: float) -> None:
         """Ask the next peer for what is missing; after all were asked in vain, wait."""
-        if not (self.gaps and self._contacts.others) or now < self._asked_at + self._timing.fetch:
+        if not (self.gaps and self._contacts.others) or now < self._asked_at + self._timeouts.fetch:
             return
         sessions = sorted(self._contacts.others, key=lambda session: (session != self._giver, session))
         questions = [(session, gap) for session in sessions for gap in self.gaps]
         new = [(session, gap) for session, gap in questions if (session, gap.digest) not in self._asked]
         if not new and now >= self._asked_at + self._pause:
             self._asked.clear()
-            self._pause = min(RAREST, max(self._timing.fetch, 2 * self._pause))
+            self._pause = min(RAREST, max(self._timeouts.fetch, 2 * self._pause))
             new = questions
         if new:
             session, gap = new[0]

@@ -34,7 +34,7 @@ class CatchingUp:
 
     def __init__(self, session: Session, fetching: Fetching, trust: Trust, also_wanted: Callable[[], set[str]] = set):
         """`also_wanted`: digests that are fetched for other reasons than to catch up."""
-        self._send, self._act, self._timing = session.send, session.act, session.timing
+        self._send, self._act, self._timeouts = session.send, session.act, session.timeouts
         self._fetching, self._trust, self._also_wanted = fetching, trust, also_wanted
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
@@ -103,9 +103,9 @@ class CatchingUp:
             self._abandoned |= self.wanted()
             self._log, self.entries = None, []  # the peers that have all of it are gone
         self._want(now)
-        if not self._claims or now < self._asked_at + self._timing.fetch:
+        if not self._claims or now < self._asked_at + self._timeouts.fetch:
             return
-        if (self.entries or self._log) and now < self._asked_at + 5 * self._timing.fetch:
+        if (self.entries or self._log) and now < self._asked_at + 5 * self._timeouts.fetch:
             return
         best = newest([claim.head for claim in self._claims.values()])
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))

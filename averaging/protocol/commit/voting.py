@@ -60,7 +60,7 @@ class Voting:
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
-        self._session, self._timing, self._send = session, session.timing, session.send
+        self._session, self._timeouts, self._send = session, session.timeouts, session.send
         self._credentials, self._contacts = session.credentials, contacts
         self._buffers, self._fetching = buffers, fetching
         self._objection, self._resting = objection, resting
@@ -92,7 +92,7 @@ class Voting:
 
     def in_round(self, now: float) -> bool:
         """Whether this peer has called for the present step a while ago at most."""
-        return now < self._called_at + self._timing.ballot and not self._is_in_vain
+        return now < self._called_at + self._timeouts.ballot and not self._is_in_vain
 
     def knows_of(self, ballot: Ballot | None) -> None:
         """There was such a ballot, so that one of this peer has to be higher."""
@@ -146,7 +146,7 @@ class Voting:
 
     def call_after_batch(self, now: float) -> None:
         """Call for the newest ballot; not in the middle of a batch, unless that takes long."""
-        if self._meet is None or (self.computes and now < self._met_at + self._timing.batch):
+        if self._meet is None or (self.computes and now < self._met_at + self._timeouts.batch):
             return
         meet, self._meet = self._meet, None
         if meet.ballot == self.voter.promised:

@@ -147,7 +147,7 @@ class BatchProgress:
         now: float,
     ):
         self.views = PeerViews()
-        self.choice = ConvenerChoice(session.me, session.timing, patience, now)
+        self.choice = ConvenerChoice(session.me, session.timeouts, patience, now)
         self._settings, self._send, self._contacts = session.settings, session.send, contacts
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
@@ -183,11 +183,11 @@ class BatchProgress:
 
     def tick(self, now: float) -> None:
         """Report, and speak, when it is time for it."""
-        timing = self._settings.timing
-        if now >= self._reported_at + timing.report:
-            self.views.forget_silent(now, timing.forget)
+        timeouts = self._settings.timeouts
+        if now >= self._reported_at + timeouts.report:
+            self.views.forget_silent(now, timeouts.forget)
             self.report(now)
-        if now >= self._spoke_at + timing.report and self.leads(now):
+        if now >= self._spoke_at + timeouts.report and self.leads(now):
             self._speak(now)
 
     def report(self, now: float) -> None:

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from averaging.log.header import Ballot, Header
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.reliability import MOST, TRUSTED, Patience
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 
 
 class ConvenerChoice:
     """One peer's view of which session leads."""
 
-    def __init__(self, me: Contact, timing: Timing, patience: Patience, now: float):
-        self._me, self._timing, self._patience = me, timing, patience
+    def __init__(self, me: Contact, timeouts: Timeouts, patience: Patience, now: float):
+        self._me, self._timeouts, self._patience = me, timeouts, patience
         self.can_convene = True  # False while a coordinator's disk takes nothing
         self._coordinator_heard = self._word_at = now
         self._convener: str | None = None  # that was heard last
@@ -72,7 +72,7 @@ class ConvenerChoice:
         """Since when the batch has been full, and nothing has moved; infinite if it is not full."""
         if self._full_since == math.inf:
             return math.inf
-        return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
+        return max(self._full_since, min(self._moved_at, self._full_since + self._timeouts.round))
 
     def accepts(self, convener: str, *, is_coordinator: bool, now: float) -> bool:
         """Whether to take part in another's ballot.
@@ -82,11 +82,11 @@ class ConvenerChoice:
         """
         if is_coordinator or self._patience.trusts(convener, now):
             return True
-        return now >= min(self._trusted_word_at, self._stalled_since) + 2 * self._timing.absence
+        return now >= min(self._trusted_word_at, self._stalled_since) + 2 * self._timeouts.absence
 
     def other_ballot(self, ballot: Ballot, *, is_coordinator: bool, now: float) -> None:
         """Another convener has opened a ballot: let it end."""
-        self._leaves_it_until = now + self._timing.ballot / 2
+        self._leaves_it_until = now + self._timeouts.ballot / 2
         if self._other is None or self._other[0] != ballot:
             self._is_over(now)
             self._other = None if is_coordinator else (ballot, now)
@@ -112,14 +112,14 @@ class ConvenerChoice:
             return False
         if self._me.is_coordinator:
             return True
-        if now < min(self._coordinator_heard, self._stalled_since) + self._timing.absence:
+        if now < min(self._coordinator_heard, self._stalled_since) + self._timeouts.absence:
             return False
         if self._me.session not in tip.voters:
             return False
         if tip.ballot.convener == self._me.session:
-            return now >= self._coordinator_heard + self._timing.absence or self._is_stalled(0, now)
+            return now >= self._coordinator_heard + self._timeouts.absence or self._is_stalled(0, now)
         rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
-        silent = now >= self._word_at + self._timing.absence + rank * self._timing.succession
+        silent = now >= self._word_at + self._timeouts.absence + rank * self._timeouts.succession
         return silent or self._is_stalled(rank, now)
 
     def is_stalled(self, now: float) -> bool:
@@ -127,7 +127,7 @@ class ConvenerChoice:
         return self._is_stalled(0, now)
 
     def _is_stalled(self, rank: int, now: float) -> bool:
-        return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
+        return now >= self._stalled_since + self._timeouts.absence + rank * self._timeouts.succession
 
     def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
         """The sessions to tell what this peer has: the convener; while it is silent, those that may be or become it.
@@ -136,7 +136,7 @@ class ConvenerChoice:
         """
         known = [self._convener] if self._convener in contacts else []
         coordinators = [session for session, contact in contacts.items() if contact.is_coordinator]
-        if known and now < self._word_at + 3 * self._timing.report:
+        if known and now < self._word_at + 3 * self._timeouts.report:
             return [session for session in dict.fromkeys([*known, *coordinators]) if session is not None]
         successors = (
             succession(tip, contacts) if tip else [one for one, contact in contacts.items() if contact.reachable]

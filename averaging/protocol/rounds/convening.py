@@ -64,8 +64,8 @@ class Convening:
 
     def _begin(self, now: float) -> None:
         """Open a ballot when there is something to decide."""
-        me, timing, tip = self._session.me, self._session.timing, self._log.tip
-        if now < self._began_at + timing.resend:
+        me, timeouts, tip = self._session.me, self._session.timeouts, self._log.tip
+        if now < self._began_at + timeouts.resend:
             return
         full = self._progress.is_full(now)
         rollback = self.rollback if me.is_coordinator else None
@@ -75,7 +75,7 @@ class Convening:
             self._progress.choice.batch_is_full(now)
         self._began_at = now
         ballot = self._voting.new_ballot()
-        waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
+        waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timeouts.reset
         assert self._log.chain is not None
         expected = frozenset(self._progress.views.expected(tip.digest, now))
         trusted = frozenset(one for one in expected if self._patience.trusts(one, now))

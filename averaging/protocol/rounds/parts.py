@@ -122,7 +122,7 @@ class Assignments:
         ]
         fattest = sorted((one for one in profiles if one.reachable), key=lambda one: -one.carries)
         self._stand_ins = [one.session for one in fattest]
-        self._me, self._timing, self._send = session.me.session, session.timing, session.send
+        self._me, self._timeouts, self._send = session.me.session, session.timeouts, session.send
         self._patience = patience
         self._members, chunks = list(calls), session.settings.chunks
         planned = planner(chunks, profiles)
@@ -189,13 +189,13 @@ class Assignments:
         return None
 
     def _has_to_be_replaced(self, part: Assignment, now: float) -> bool:
-        is_silent = now >= self._heard_at[part.first] + self._timing.part
+        is_silent = now >= self._heard_at[part.first] + self._timeouts.part
         return is_silent or self._unexplained(part, now) >= self._patience.left(part.reducer, now)
 
     def _unexplained(self, part: Assignment, now: float) -> float:
         """Seconds since it was assigned that neither lines nor a sender that keeps silent explain."""
-        by_lines = explained(self.plan.seconds, self._timing.sending)
-        return now - self._assigned_at[part.first] - by_lines - self._timing.pieces
+        by_lines = explained(self.plan.seconds, self._timeouts.sending)
+        return now - self._assigned_at[part.first] - by_lines - self._timeouts.pieces
 
     def _reassigned(self, part: Assignment, now: float) -> Assignment:
         """The same chunks, at a stand-in: of those that have not tried them, the one with the fattest line.

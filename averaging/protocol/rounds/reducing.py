@@ -47,7 +47,7 @@ class Reduction:
 
     def __init__(self, session: Session, patience: Patience):
         self.patience = patience
-        self._me, self._chunks, self._timing = session.me.session, session.settings.chunks, session.timing
+        self._me, self._chunks, self._timeouts = session.me.session, session.settings.chunks, session.timeouts
         self._send, self._act = session.send, session.act
         self.plan: Plan | None = None
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
@@ -116,7 +116,7 @@ class Reduction:
 
     def _tell_that_pieces_come(self, part: _Part, now: float) -> None:
         assert self.plan is not None
-        if now >= part.told_at + self._timing.resend:
+        if now >= part.told_at + self._timeouts.resend:
             part.told_at = now
             self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
@@ -200,12 +200,12 @@ class Reduction:
     def _by_lines(self) -> float:
         """Seconds that lines alone explain."""
         assert self.plan is not None
-        return explained(self.plan.seconds, self._timing.sending)
+        return explained(self.plan.seconds, self._timeouts.sending)
 
     def _waits_until(self, part: _Part, sender: str, patience: float) -> float:
         silent_since = max(part.since, self._heard_at.get(sender, part.since))
-        patience = min(self._timing.pieces, patience)
-        return min(silent_since + patience, part.since + min(self._timing.sending, self._by_lines + patience))
+        patience = min(self._timeouts.pieces, patience)
+        return min(silent_since + patience, part.since + min(self._timeouts.sending, self._by_lines + patience))
 
     def _is_late(self, sender: str, seconds: float) -> None:
         self._late[sender] = max(seconds, self._late.get(sender, 0.0))

@@ -130,7 +130,7 @@ class Round:
         if promised <= self.ballot or self.is_over:
             return
         if self._patience.trusts(session, now):
-            self._patience.waited(session, self._settings.timing.meeting, now)
+            self._patience.waited(session, self._settings.timeouts.meeting, now)
             self._fail(f"a ballot of {promised.convener} is higher")
         else:
             self.is_absent(session, now)
@@ -153,7 +153,7 @@ class Round:
 
     def advance(self, now: float) -> None:
         """Go on as far as possible."""
-        if not self.is_over and now >= self._moved_at + self._settings.timing.ballot:
+        if not self.is_over and now >= self._moved_at + self._settings.timeouts.ballot:
             self._has_waited_for_chunks(now - self._fetching_since, now)
             self._fail(f"still {self.phase.value} after {now - self._began:.0f} s")
         if self.phase is Phase.MEETING:
@@ -164,7 +164,7 @@ class Round:
             self._have_chunks(now)
         if self.phase is Phase.PROPOSING:
             self._count_votes()
-        if not self.is_over and now >= self._sent_at + self._settings.timing.resend:
+        if not self.is_over and now >= self._sent_at + self._settings.timeouts.resend:
             self._sent_at = now
             self._repeat()
 
@@ -185,7 +185,7 @@ class Round:
 
     def _close_meeting(self, now: float) -> None:
         """Go on once enough voters have promised, and all have called or the time is over."""
-        meeting = self._settings.timing.meeting
+        meeting = self._settings.timeouts.meeting
         if not self.meeting.is_over(is_late=now >= self._began + meeting):
             return
         for session in self.meeting.missing:
@@ -243,12 +243,12 @@ class Round:
         if not self._fetching.holds(self.header.needed):
             if self.header.ballot == self.ballot:
                 self._lacks_of = {part.reducer for part in self.header.parts if not self._fetching.holds(part.chunks)}
-            if not self._situation.may_reset or now < self._began + self._settings.timing.ballot / 2:
+            if not self._situation.may_reset or now < self._began + self._settings.timeouts.ballot / 2:
                 return
             # all that held the accepted update have gone
             self.header = self.meeting.reset(None)
         if self._assignments is not None:
-            by_lines = explained(self._assignments.plan.seconds, self._settings.timing.sending)
+            by_lines = explained(self._assignments.plan.seconds, self._settings.timeouts.sending)
             self._has_waited_for_chunks(now - self._fetching_since - by_lines, now)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING

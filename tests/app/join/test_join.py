@@ -182,6 +182,11 @@ def test_odd_names_are_refused(name: str):
         who(OPEN, name)
 
 
+def test_names_in_other_scripts_are_names():
+    for name in ("ক্\u200cষ", "র\u200d্যানা", "Ana María", "👩\u200d🚀"):  # with joiners, which are not printable
+        assert who(OPEN, name) == (None, name)
+
+
 def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:
     """Let the coordinator answer something else to a request to join."""
     usual = server.answers["POST /api/join"]

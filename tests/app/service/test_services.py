@@ -8,7 +8,7 @@ import pytest
 
 from app.join.join import JoinOptions, _view
 from app.join.peer_folder import name_of
-from app.service import asked, services
+from app.service import service_options, services
 from app.service.launchd import Launchd
 from app.service.service import Service, State, kept_environment
 from app.service.systemd import Systemd
@@ -104,8 +104,8 @@ def test_a_saved_login_is_checked_and_not_written_down(machine: Machine, coordin
 def test_where_join_sh_has_installed_the_program_the_service_runs_it(
     machine: Machine, open_run: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(asked, "installation", lambda: tmp_path / "program-little")
-    service = asked.service_for(open_run.url, ["--grace", "60"], {"grace": 60.0}, lambda line: None)
+    monkeypatch.setattr(service_options, "installation", lambda: tmp_path / "program-little")
+    service = service_options.service_for(open_run.url, ["--grace", "60"], {"grace": 60.0}, lambda line: None)
     assert service.words[:3] == (f"{open_run.url}/join.sh", "--grace", "60") and "curl" in service.script
     assert 31 not in service.final and service.seconds_to_stop == 90
 

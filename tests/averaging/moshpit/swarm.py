@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from averaging.log.credit import contributions
 from averaging.log.header import Entry, Header
 from averaging.moshpit.group_keys import GroupSettings
-from averaging.moshpit.open_step import CARRIED
+from averaging.moshpit.group_step import CARRIED
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,
@@ -190,7 +190,7 @@ class Peer:
     def _own_piece(self, plan: Plan, chunk: int) -> tuple[int, float] | None:
         numbers = plan.buffers_of(self.session)
         if any(number >= CARRIED for number in numbers):
-            mean = self.machine.open_step.carried(numbers)
+            mean = self.machine.group_step.carried(numbers)
             return None if mean is None else (mean.weight, self.contents[mean.chunks[chunk]])
         batches = [batch for number in numbers for batch in self.swarm.gradients[self.session, number]]
         weight = sum(tokens for tokens, _ in batches)

@@ -11,11 +11,11 @@ from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetch
 from averaging.protocol.messages import Chunk, Contact, Message, Want
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import FIRST, header
 
-TIMING = Timing()
+TIMEOUTS = Timeouts()
 
 
 def fetching_of(asked: list[tuple[str, str]]) -> Fetching:
@@ -25,7 +25,7 @@ def fetching_of(asked: list[tuple[str, str]]) -> Fetching:
         assert isinstance(message, Want)
         asked.extend((to, digest) for digest in message.digests)
 
-    return Fetching(send, TIMING)
+    return Fetching(send, TIMEOUTS)
 
 
 def test_a_source_whose_bytes_come_in_is_not_late() -> None:
@@ -36,7 +36,7 @@ def test_a_source_whose_bytes_come_in_is_not_late() -> None:
         fetching.moving("thin", tenth / 10)
         fetching.tick(tenth / 10)
     assert asked == [("thin", "chunk")] and fetching.is_moving(20.0)
-    fetching.tick(19.9 + TIMING.fetch)
+    fetching.tick(19.9 + TIMEOUTS.fetch)
     assert asked == [("thin", "chunk"), ("other", "chunk")]
     assert not fetching.is_moving(19.9 + LONGEST)
 
@@ -103,7 +103,7 @@ def test_a_source_that_was_silent_is_not_asked_while_another_answers() -> None:
         for digest in [digest for source, digest in asked if source == "source.0"]:
             fetching.arrived(digest, now, "source.0")
         fetching.tick(now)
-    assert not fetching.wanted and now < 2 * TIMING.fetch
+    assert not fetching.wanted and now < 2 * TIMEOUTS.fetch
     assert sum(source == "gone.0" for source, _ in asked) <= 1
 
 

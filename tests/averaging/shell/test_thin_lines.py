@@ -79,7 +79,7 @@ def test_rounds_with_a_member_behind_a_thin_line_take_long_and_are_one_ballot_wi
             lambda: any(one.user == "thin" and one.weight for one in village.newest.members), seconds=9000
         )
         first = max(village.entries)
-        assert thin.settings.timing.ballot < UPDATE / SPEED
+        assert thin.settings.timeouts.ballot < UPDATE / SPEED
         await village.until(lambda: max(village.entries) >= first + 5, seconds=9000)
         for step in range(first, first + 5):
             entry = village.entries[step]

@@ -15,7 +15,8 @@ import averaging.transport.contacts_in_dht
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from swarm.access.passes import COORDINATOR, load_authority
+from swarm.access.passes import load_authority
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import RunFile

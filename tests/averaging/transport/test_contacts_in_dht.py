@@ -12,7 +12,7 @@ from averaging.protocol.messages import Contact
 from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.gate import Gate
-from swarm.access.passes import COORDINATOR
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.records import ContactRecord
 from swarm.identity import Identity, load_identity

@@ -11,7 +11,8 @@ from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.wire_format import LONGEST_BYTES
-from swarm.access.passes import COORDINATOR, load_authority
+from swarm.access.passes import load_authority
+from swarm.access.user_names import COORDINATOR
 from swarm.identity import Identity, load_identity
 from tests.averaging.log.headers import header
 from tests.averaging.transport.peers import Guarded

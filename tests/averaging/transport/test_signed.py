@@ -12,7 +12,7 @@ from averaging.protocol import peer as protocol
 from averaging.protocol.messages import Commit, Contact, Goodbye, Message, Report
 from averaging.protocol.settings import Settings
 from averaging.transport.pass_credentials import PassCredentials
-from swarm.access.passes import COORDINATOR
+from swarm.access.user_names import COORDINATOR
 from swarm.identity import load_identity
 from tests.averaging.transport.peers import RUN, Guarded, Peer, Peers
 from tests.support.waiting import wait_until

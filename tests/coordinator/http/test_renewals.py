@@ -19,7 +19,8 @@ from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
 from swarm import clock
 from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed, renewal_handle
-from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
+from swarm.access.passes import check_pass, load_authority, read_pass
+from swarm.access.user_names import COORDINATOR
 from swarm.identity import load_identity, peer_id_of
 from tests.coordinator.http.conftest import Service, as_peer
 from tests.support.hub.stand_in import HubStandIn

@@ -202,14 +202,14 @@ def test_a_peer_that_says_to_be_ahead_and_does_not_show_it_holds_nobody_up_for_l
         machine.receive(session, Status(Head(10**6, "made up"), None, convenes=False), now)
         machine.tick(now)
         held_up += machine.is_behind / 2
-    assert held_up <= (VAIN + 1) * SETTINGS.timing.fetch
+    assert held_up <= (VAIN + 1) * SETTINGS.timeouts.fetch
 
 
 def test_a_peer_that_is_no_voter_and_says_to_convene_does_not_keep_voters_from_taking_over() -> None:
     run = Run()
     bob = run.peer("bob.0", run.entries)
     head, asked = run.entries[-1].header.head, False
-    for half in range(int(4 * SETTINGS.timing.absence)):  # in which the coordinator and ann say nothing
+    for half in range(int(4 * SETTINGS.timeouts.absence)):  # in which the coordinator and ann say nothing
         now = half / 2
         bob.receive("zoe.0", Status(head, None, convenes=True), now)
         bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)

@@ -6,19 +6,19 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.convener_choice import ConvenerChoice, succession
 from averaging.protocol.rounds.reliability import Patience
-from averaging.protocol.timing import Timing
+from averaging.protocol.timeouts import Timeouts
 from tests.averaging.log.headers import header
 
 COORDINATOR = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
 PEERS = {name: Contact(name, name, reachable=name != "hidden") for name in ("a", "b", "c", "d", "hidden", "guest")}
 CONTACTS = {**PEERS, COORDINATOR.session: COORDINATOR}
 TIP = header(voters=("a", "b", "c", "d", "hidden"), ballot=Ballot(3, COORDINATOR.session))
-TIMING = Timing()
+TIMEOUTS = Timeouts()
 
 
 def view(me: Contact, now: float = 0.0) -> ConvenerChoice:
     """One peer's, a moment after it has heard the coordinator."""
-    choice = ConvenerChoice(me, TIMING, Patience(), now)
+    choice = ConvenerChoice(me, TIMEOUTS, Patience(), now)
     choice.new_step(TIP.digest)
     choice.heard(COORDINATOR, gathered_all=False, now=now)
     return choice
@@ -46,17 +46,17 @@ def test_the_coordinator_leads_unless_its_disk_is_full_or_another_ballot_is_open
     assert choice.leads(TIP, PEERS, 0.0)
     choice.other_ballot(Ballot(4, "a"), is_coordinator=False, now=1.0)
     assert not choice.leads(TIP, PEERS, 1.0)
-    assert choice.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+    assert choice.leads(TIP, PEERS, 1.0 + TIMEOUTS.ballot)
     choice.can_convene = False
-    assert not choice.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+    assert not choice.leads(TIP, PEERS, 1.0 + TIMEOUTS.ballot)
 
 
 def test_voters_take_over_one_after_the_other_when_the_coordinator_is_silent() -> None:
     views = {name: view(contact) for name, contact in PEERS.items()}
     order = succession(TIP, PEERS)
-    assert leaders(views, TIMING.absence - 0.1) == set()
+    assert leaders(views, TIMEOUTS.absence - 0.1) == set()
     for rank in range(4):
-        now = TIMING.absence + rank * TIMING.succession
+        now = TIMEOUTS.absence + rank * TIMEOUTS.succession
         assert leaders(views, now) == set(order[: rank + 1])
     assert leaders(views, 1000.0) == set(order)  # neither a guest nor a voter that nobody can reach
 
@@ -74,7 +74,7 @@ def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_
     choice = view(PEERS[acting])
     tip = header(2, voters=TIP.voters, ballot=Ballot(4, acting))
     choice.new_step(tip.digest)
-    assert choice.leads(tip, PEERS, TIMING.absence)
+    assert choice.leads(tip, PEERS, TIMEOUTS.absence)
     choice.heard(COORDINATOR, gathered_all=False, now=30.0)
     assert not choice.leads(tip, PEERS, 30.0)
 
@@ -83,7 +83,7 @@ def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_
 def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_speaks(name: str) -> None:
     choice = view(PEERS[name])
     rank = succession(TIP, PEERS).index(name)
-    due = TIMING.absence + rank * TIMING.succession
+    due = TIMEOUTS.absence + rank * TIMEOUTS.succession
     for now in range(0, 60, 2):
         choice.heard(COORDINATOR, gathered_all=True, now=float(now))
         assert choice.leads(TIP, PEERS, float(now)) is (now >= due)
@@ -94,23 +94,23 @@ def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_spea
 
 def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> None:
     views = {name: view(contact) for name, contact in PEERS.items()}
-    for now in range(int(TIMING.round + TIMING.absence) + 1):
+    for now in range(int(TIMEOUTS.round + TIMEOUTS.absence) + 1):
         for one in views.values():
             one.heard(COORDINATOR, gathered_all=True, now=float(now))
             one.round_moves(float(now))
-        assert bool(leaders(views, float(now))) == (now >= TIMING.round + TIMING.absence)
+        assert bool(leaders(views, float(now))) == (now >= TIMEOUTS.round + TIMEOUTS.absence)
     for one in views.values():
         one.new_step(TIP.digest)
         one.round_moves(500.0)  # of the round before
         one.heard(COORDINATOR, gathered_all=True, now=500.0)
-    assert not leaders(views, 500.0 + TIMING.absence - 0.1)
-    assert leaders(views, 500.0 + TIMING.absence)
+    assert not leaders(views, 500.0 + TIMEOUTS.absence - 0.1)
+    assert leaders(views, 500.0 + TIMEOUTS.absence)
 
 
 def test_peers_report_to_the_convener_and_while_it_is_silent_to_those_that_may_be_next() -> None:
     choice = view(PEERS["guest"])
     assert choice.report_to(TIP, CONTACTS, 1.0) == [COORDINATOR.session]
-    silent = 3 * TIMING.report
+    silent = 3 * TIMEOUTS.report
     assert choice.report_to(TIP, CONTACTS, silent) == [COORDINATOR.session, *succession(TIP, CONTACTS)]
     assert set(choice.report_to(None, CONTACTS, silent)) == CONTACTS.keys() - {"hidden", "guest"}
 
@@ -126,12 +126,12 @@ def test_ballots_of_a_convener_that_ends_none_are_left_alone_after_some() -> Non
     while choice.accepts("a", is_coordinator=False, now=now):
         number += 1
         choice.other_ballot(Ballot(number, "a"), is_coordinator=False, now=now)
-        now += TIMING.ballot / 4
+        now += TIMEOUTS.ballot / 4
         choice.speaks(now)
     assert number - 3 == 3
     assert choice.accepts("b", is_coordinator=False, now=now)
     choice.batch_is_full(now)
-    assert choice.accepts("a", is_coordinator=False, now=now + 2 * TIMING.absence), "perhaps nobody else can"
+    assert choice.accepts("a", is_coordinator=False, now=now + 2 * TIMEOUTS.absence), "perhaps nobody else can"
 
 
 def test_ballots_that_end_well_and_those_of_the_coordinator_cost_nothing() -> None:
@@ -141,7 +141,7 @@ def test_ballots_that_end_well_and_those_of_the_coordinator_cost_nothing() -> No
             ballot, now = Ballot(number, convener), 20.0 * number
             choice.heard(COORDINATOR, gathered_all=False, now=now)
             choice.other_ballot(ballot, is_coordinator=convener != "a", now=now)
-            choice.decided(Ballot(number, "a"), now + TIMING.ballot)
+            choice.decided(Ballot(number, "a"), now + TIMEOUTS.ballot)
             assert choice.accepts(convener, is_coordinator=convener != "a", now=now)
 
 
@@ -150,6 +150,6 @@ def test_a_convener_without_trust_takes_over_if_all_others_are_silent() -> None:
     for number in range(4, 8):
         choice.other_ballot(Ballot(number, "a"), is_coordinator=False, now=5.0 * number)
     choice.heard(COORDINATOR, gathered_all=False, now=50.0)
-    assert not choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMING.absence - 0.1)
+    assert not choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMEOUTS.absence - 0.1)
     choice.heard(PEERS["a"], gathered_all=False, now=60.0)  # its own word does not count
-    assert choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMING.absence)
+    assert choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMEOUTS.absence)

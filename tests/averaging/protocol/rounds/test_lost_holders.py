@@ -21,7 +21,7 @@ from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import FIRST, header
 
 SETTINGS = Settings("run", target_samples=1, chunks=1, snapshot_every=5)
-TIMING = SETTINGS.timing
+TIMEOUTS = SETTINGS.timeouts
 GENESIS = header(0, voters=("v1", "v2"), tie_breaker="coordinator.0")
 LOST = header(1, GENESIS.digest, parts=(Part("v1", ("a chunk that nobody has",)),), voters=("v1", "v2"))
 CHAIN = Chain([Entry(GENESIS, Certificate(FIRST))])
@@ -30,11 +30,11 @@ ME = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True
 
 def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
     asked: list[tuple[str, Message]] = []
-    fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
+    fetching = Fetching(lambda to, message: asked.append((to, message)), TIMEOUTS)
     trust = Trust(Contacts(ME, Believing()), "run", Believing())
     following = CatchingUp(Session(ME, SETTINGS, Believing()), fetching, trust)
     following.offered("v1", Entry(LOST, certified(FIRST, ("v1", "v2", FIRST.convener))), CHAIN, now=0.0, is_member=True)
-    fetching.tick(TIMING.fetch)
+    fetching.tick(TIMEOUTS.fetch)
     assert asked
     for now in range(int(CLAIM)):
         following.tick(GENESIS.head, float(now))
@@ -44,7 +44,7 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
 
 
 def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
-    fetching = Fetching(lambda to, message: None, TIMING)
+    fetching = Fetching(lambda to, message: None, TIMEOUTS)
     trust = Trust(Contacts(ME, Believing()), "run", Believing())
     following = CatchingUp(Session(ME, SETTINGS, Believing()), fetching, trust)
     following.offered("v1", Entry(LOST, certified(FIRST, ("v1", "v2", FIRST.convener))), CHAIN, now=0.0, is_member=True)
@@ -74,7 +74,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
         may_reset=may_reset,
     )
     voter = Voter(ME.session, GENESIS.digest)
-    fetching = Fetching(lambda to, message: None, TIMING)
+    fetching = Fetching(lambda to, message: None, TIMEOUTS)
 
     def sign(ballot: Ballot, header: Header) -> Vote:
         return Vote(GENESIS.digest, ballot, header.digest)
@@ -86,16 +86,16 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
 
 def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
     made, session = round_with_goodbyes(may_reset=True)
-    made.advance(TIMING.meeting)
+    made.advance(TIMEOUTS.meeting)
     assert (made.phase, made.header and made.header.chunks) == (Phase.FETCHING, LOST.chunks)
-    made.advance(TIMING.ballot / 2)
+    made.advance(TIMEOUTS.ballot / 2)
     (saved,) = session.take()
     assert isinstance(saved, SaveProposal)
     reset: Header = saved.accepted.header
     assert (reset.kind, reset.chunks, reset.previous) == (HeaderKind.RESET, (), GENESIS.digest)
 
 
-@pytest.mark.parametrize("seconds", [TIMING.meeting, TIMING.ballot / 2, TIMING.ballot])
+@pytest.mark.parametrize("seconds", [TIMEOUTS.meeting, TIMEOUTS.ballot / 2, TIMEOUTS.ballot])
 def test_nothing_is_reset_before_its_time(seconds: float) -> None:
     made, session = round_with_goodbyes(may_reset=False)
     made.advance(seconds)

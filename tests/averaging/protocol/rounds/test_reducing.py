@@ -15,7 +15,7 @@ from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
 
 SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
-TIMING = SETTINGS.timing
+TIMEOUTS = SETTINGS.timeouts
 BALLOT = Ballot(1, "convener")
 PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 0),), (1, 1))
 
@@ -38,9 +38,9 @@ def senders_of(actions: list[Action]) -> dict[int, tuple[str, ...]]:
 def test_a_sender_of_which_nothing_comes_is_left_out_soon() -> None:
     done: list[Action] = []
     reduction = reduction_of([], done)
-    reduction.tick(TIMING.pieces - 0.1)
+    reduction.tick(TIMEOUTS.pieces - 0.1)
     assert not done
-    reduction.tick(TIMING.pieces)
+    reduction.tick(TIMEOUTS.pieces)
     assert senders_of(done) == {0: ("me",), 1: ("me",)}
 
 
@@ -55,7 +55,7 @@ def test_a_sender_whose_first_piece_is_on_its_way_is_waited_for_and_the_convener
     assert sum(isinstance(one, Reducing) for one in sent) == 29
     reduction.piece("thin", Piece(BALLOT, 0, 0), 29.5)
     assert senders_of(done) == {0: ("me", "thin")}
-    reduction.tick(29.5 + TIMING.pieces)
+    reduction.tick(29.5 + TIMEOUTS.pieces)
     assert senders_of(done) == {0: ("me", "thin"), 1: ("me",)}
 
 
@@ -63,16 +63,16 @@ def test_bytes_that_never_become_pieces_hold_a_round_up_for_so_long_and_no_longe
     sent: list[Message] = []
     done: list[Action] = []
     reduction = reduction_of(sent, done)
-    for second in range(1, int(TIMING.sending)):
+    for second in range(1, int(TIMEOUTS.sending)):
         reduction.moving("thin", float(second))
         reduction.moving("stranger", float(second))
         reduction.tick(float(second))
     assert not done
-    reduction.moving("thin", TIMING.sending)
-    reduction.tick(TIMING.sending)
+    reduction.moving("thin", TIMEOUTS.sending)
+    reduction.tick(TIMEOUTS.sending)
     assert senders_of(done) == {0: ("me",), 1: ("me",)}
     said = len(sent)
-    reduction.moving("thin", TIMING.sending + 2.0)
+    reduction.moving("thin", TIMEOUTS.sending + 2.0)
     assert len(sent) == said, "the convener is told of pieces that nobody waits for"
 
 
@@ -125,10 +125,10 @@ def test_a_sender_that_was_late_again_and_again_is_not_waited_for_longer_than_th
         for chunk in (0, 1):
             reduction.piece("fast", Piece(ballot, chunk, 0), 0.5)
         assert bool(senders_of(done)) == (number == 2)
-        reduction.tick(TIMING.pieces)
+        reduction.tick(TIMEOUTS.pieces)
         assert senders_of(done) == {0: ("me", "fast"), 1: ("me", "fast")}
         done.clear()
-        reduction.end(ballot, TIMING.pieces)
+        reduction.end(ballot, TIMEOUTS.pieces)
 
 
 def test_a_piece_that_trickles_is_waited_for_as_long_as_lines_explain_and_is_late_after_that() -> None:
@@ -137,7 +137,7 @@ def test_a_piece_that_trickles_is_waited_for_as_long_as_lines_explain_and_is_lat
     ballot, by_lines = Ballot(2, "convener"), explained(10.0, 0.0)
     reduction.begin(replace(PLAN, ballot=ballot, seconds=10.0), 0.0)
     seconds = 0.0
-    while seconds < by_lines + TIMING.pieces - 1.0:
+    while seconds < by_lines + TIMEOUTS.pieces - 1.0:
         seconds += 1.0
         reduction.moving("thin", seconds)
         reduction.tick(seconds)
@@ -146,9 +146,9 @@ def test_a_piece_that_trickles_is_waited_for_as_long_as_lines_explain_and_is_lat
     reduction.end(ballot, by_lines)
     assert reduction.patience.left("thin", by_lines) == MOST
     reduction.begin(replace(PLAN, ballot=Ballot(3, "convener"), seconds=10.0), 0.0)
-    reduction.moving("thin", by_lines + TIMING.pieces)
+    reduction.moving("thin", by_lines + TIMEOUTS.pieces)
     done.clear()
-    reduction.tick(by_lines + TIMING.pieces)
+    reduction.tick(by_lines + TIMEOUTS.pieces)
     assert senders_of(done) == {0: ("me",), 1: ("me",)}
-    reduction.end(Ballot(3, "convener"), by_lines + TIMING.pieces)
-    assert reduction.patience.left("thin", by_lines + TIMING.pieces) == MOST - TIMING.pieces
+    reduction.end(Ballot(3, "convener"), by_lines + TIMEOUTS.pieces)
+    assert reduction.patience.left("thin", by_lines + TIMEOUTS.pieces) == MOST - TIMEOUTS.pieces

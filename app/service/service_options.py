@@ -16,6 +16,7 @@ from app.join.peer_folder import HOME, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
 from app.service.service import PAUSE, Service, kept_environment
 from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
+from swarm.access.user_names import is_one_line
 from swarm.errors import SahajError
 from swarm.language import _, speak
 
@@ -95,7 +96,7 @@ def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:
         told = _("--data {data}: a service starts in another folder; name it as {path}")
         raise SahajError(told.format(data=data, path=data.absolute()))
     for argument in arguments:
-        if not argument.isprintable():
+        if not is_one_line(argument):
             told = _("{argument}: has letters that a service cannot be given; leave them out")
             raise SahajError(told.format(argument=repr(argument)))
 

@@ -7,9 +7,9 @@ from pydoc_data.topics import topics
 
 import pytest
 
-from app.new import looking, sources
-from app.new.looking import count_tokens, look
+from app.new import sources, text_survey
 from app.new.sources import as_entries, held_out_file, source_of, told_documents
+from app.new.text_survey import count_tokens, look
 from swarm.errors import DataError
 from swarm.run_file import DataSource
 from tests.app.new.texts import write_text
@@ -35,8 +35,8 @@ def test_words_of_english_are_a_few_tokens(tmp_path: Path):
 def test_of_a_large_text_only_the_beginning_is_read(told, tokens, tmp_path, monkeypatch):
     source = source_of(str(write_text(tmp_path / "text.jsonl")), "text")
     whole = count_tokens(look(source), "en").text.tokens
-    monkeypatch.setitem(looking.MOST_CHARACTERS, "here", 60_000)
-    monkeypatch.setattr(looking, "told_documents", lambda source: told)
+    monkeypatch.setitem(text_survey.MOST_CHARACTERS, "here", 60_000)
+    monkeypatch.setattr(text_survey, "told_documents", lambda source: told)
     seen = look(source)
     assert seen.documents < 60
     found = count_tokens(seen, "en").text.tokens

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Timing:
+class Timeouts:
     """Seconds. They decide how soon something is tried, never whether it is safe."""
 
     report: float = 2.0  # between two reports of a peer

@@ -40,7 +40,7 @@ class Collected:
     missing: int  # that hosts have and that did not come
 
 
-class Keeping:
+class StateCollection:
     """Keeps states in a folder. Everything is called in the event loop."""
 
     def __init__(self, swarm: Swarm, settings: ExpertSettings, folder: Path):

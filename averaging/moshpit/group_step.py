@@ -122,7 +122,7 @@ def passed(run: str, step: int, me: str) -> Entry:
     return Entry(Header(run, step, HeaderKind.UPDATE, "", ballot), Certificate(ballot))
 
 
-class OpenStep:
+class GroupStep:
     """Takes part in the rounds of one step at a time. `step`: that of this peer's state; None: it is behind."""
 
     def __init__(
@@ -175,17 +175,17 @@ class OpenStep:
     def _begin_round(self, rounds: StepRounds, now: float) -> GroupRound | None:
         """The next one; None: there is none."""
         assert self._announced is not None
-        following, timing = rounds.next_round(), self._session.timing
+        following, timeouts = rounds.next_round(), self._session.timeouts
         if following is None:
             return None
         number, members, offers = following
         # members of a group that had to wait come later to the next one
-        late = timing.pieces + rounds.slowest if number != rounds.first_number else 0.0
+        late = timeouts.pieces + rounds.slowest if number != rounds.first_number else 0.0
         rounds.round = made = GroupRound(
             members,
             set(members).intersection(self._announced.members),
             Call(self._instance, Ballot(number, ""), offers, None, self._session.bandwidth),
-            timing.meeting + late,
+            timeouts.meeting + late,
             self._session,
             self._contacts,
             self._planner,

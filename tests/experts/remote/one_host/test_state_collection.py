@@ -1,0 +1,94 @@
+"""The coordinator collects states once each, whatever hosts do: in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from experts.directory.records import NoAnswer
+from experts.host.state import to_bytes
+from experts.host.trained_expert import TrainedExpert
+from experts.host.worker import BUSY
+from experts.remote import state_collection
+from experts.remote.state_collection import LOOK_AGAIN, Collected, StateCollection
+from swarm.errors import SwarmError
+from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
+from tests.experts.remote.one_host.scene import scene as scene
+from tests.support.virtual_time import in_virtual_time
+
+PATIENCE = 600.0
+
+
+@pytest.fixture
+def collection(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateCollection:
+    monkeypatch.setattr(state_collection, "HostConnection", lambda *arguments: scene.peers[arguments[-1]])
+    return StateCollection(scene.hosting._swarm, SETTINGS, tmp_path / "kept")
+
+
+def collecting(collection: StateCollection, meanwhile: Callable[[], Awaitable[None]] | None = None) -> Collected:
+    found: list[Collected] = []
+
+    async def course() -> None:
+        task = asyncio.create_task(collection.collect(PATIENCE))
+        if meanwhile is not None:
+            await meanwhile()
+        found.append(await task)
+
+    in_virtual_time(course)
+    return found[0]
+
+
+def test_what_has_more_steps_than_ours_comes_once(scene: Scene, collection: StateCollection):
+    first, second = Peer("first", {A: 5, B: 4}), Peer("second", {C: 3, D: 0})
+    scene.list(first, second)
+    collection.files.write(B, 4, to_bytes(TrainedExpert(B, SETTINGS, 4)))
+    assert collecting(collection) == Collected(fresh=2, missing=0)
+    assert collection.files.versions == {A: 5, B: 4, C: 3}
+    assert (first.asked, second.asked) == ([A], [C]), "D has learned nothing yet"
+    assert collecting(collection) == Collected(fresh=0, missing=0)
+    assert (first.asked, second.asked) == ([A], [C])
+
+
+def test_a_host_that_refuses_is_asked_again(scene: Scene, collection: StateCollection):
+    host = Peer("host", {A: 5, B: 5})
+    host.refuses = {B: BUSY.refused}
+    scene.list(host)
+
+    async def it_has_time_again() -> None:
+        await asyncio.sleep(3 * LOOK_AGAIN)
+        assert collection.files.versions == {A: 5}
+        host.refuses = {}
+
+    assert collecting(collection, it_has_time_again) == Collected(fresh=2, missing=0)
+
+
+def test_a_host_that_hangs_keeps_no_other_states_away_and_costs_the_patience(scene: Scene, collection: StateCollection):
+    first, second = Peer("first", {A: 5}), Peer("second", {C: 5})
+    first.hangs = True
+    scene.list(first, second)
+    assert collecting(collection) == Collected(fresh=1, missing=1)
+    assert collection.files.versions == {C: 5}
+
+
+def test_what_nobody_serves_any_longer_is_not_waited_for(scene: Scene, collection: StateCollection):
+    host = Peer("host", {A: 5})
+    host.refuses = {A: BUSY.refused}
+    scene.list(host)
+
+    async def it_goes() -> None:
+        await asyncio.sleep(LOOK_AGAIN / 2)
+        scene.list()
+
+    assert collecting(collection, it_goes) == Collected(fresh=0, missing=0)
+
+
+def test_without_hosts_there_is_nothing_to_collect(scene: Scene, collection: StateCollection):
+    scene.directory.error = NoAnswer()
+    assert collecting(collection) == Collected(fresh=0, missing=0)
+
+
+def test_a_slow_dht_is_told(scene: Scene, collection: StateCollection):
+    scene.directory.error = TimeoutError()
+    with pytest.raises(SwarmError, match="the DHT did not answer"):
+        collecting(collection)
