@@ -65,7 +65,8 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
         running = {peer.name: [psutil.Process(peer.process.pid), *helpers(peer)] for peer in (coordinator, trainer)}
         assert all(len(processes) > HELPERS for processes in running.values()), running
         assert any("wandb" in process.name() for process in running["coordinator"]), running
-        mirrors = [one for one in psutil.process_iter() if "coordinator.tracking.trackio_process" in one.cmdline()]
+        everything = psutil.process_iter(["cmdline"])  # without those that end meanwhile
+        mirrors = [one for one in everything if "coordinator.tracking.trackio_process" in (one.info["cmdline"] or ())]
         assert mirrors  # no child of the coordinator's
         running["coordinator"] += mirrors
         for process in [*running["coordinator"], *running["bela"]]:
