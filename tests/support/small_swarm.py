@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-import random
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -238,7 +238,7 @@ def newest_step_said(peer: Peer) -> int:
 def free_port() -> int:
     """A TCP port of this machine that nobody listens on, and that stays free until it is used."""
     while True:
-        port = random.choice(PORTS)
+        port = secrets.choice(PORTS)  # not by a seed, which tests that run beside this one may have set alike
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 
