@@ -52,9 +52,10 @@ def finetune(
     save_model(tuned, out)
     if json_file is not None:
         write_file(json_file, as_json(results))
+    options = task.pipeline_options(tuned.reader.max_length)
     console.print(
         f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n"
-        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r}, {task.pipeline_options})",
+        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r}, {options})",
         soft_wrap=True,
         markup=False,
         highlight=False,

@@ -4,9 +4,12 @@ The first subword of a word carries the word's label; the others, and special to
 section 5.3).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 NO_LABEL = -100  # what torch's cross entropy leaves out
+
+Window = tuple[Sequence[str], Sequence[int | None]]
+"""What was predicted for each token, and for each token the number of its word, None for special tokens."""
 
 
 def align_labels(labels: Sequence[int], words: Sequence[int | None], spaces: Collection[int] = ()) -> list[int]:
@@ -41,14 +44,15 @@ def first_tokens(words: Sequence[int | None]) -> dict[int, int]:
     return positions
 
 
-def labels_of_words(
-    predicted: Sequence[str], words: Sequence[int | None], count: int, *, absent: str
-) -> tuple[str, ...]:
+def labels_of_words(windows: Iterable[Window], count: int, *, absent: str) -> tuple[str, ...]:
     """The label that was predicted for each of `count` words, `absent` for a word without a token.
 
-    Args:
-        predicted: a label for each token, or for at least as many as `words` has.
-        words: for each token the number of its word, None for special tokens.
+    Where windows overlap, a word has the label from the one in which its first token is farthest from both ends.
     """
-    positions = first_tokens(words)
-    return tuple(predicted[positions[word]] if word in positions else absent for word in range(count))
+    found: dict[int, tuple[int, str]] = {}
+    for predicted, words in windows:
+        for word, position in first_tokens(words).items():
+            room = min(position, len(words) - 1 - position)
+            if word not in found or room > found[word][0]:
+                found[word] = room, predicted[position]
+    return tuple(found[word][1] if word in found else absent for word in range(count))

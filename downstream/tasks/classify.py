@@ -19,7 +19,6 @@ class Classification(Task):
     name = "classify"
     head = "ForSequenceClassification"
     pipeline = "text-classification"
-    pipeline_options = "truncation=True"  # by itself it dies on texts that are longer than the model reads
     scores = ("accuracy", "macro_f1")
     input_columns = ("text",)
     label_columns = ("label",)
@@ -40,6 +39,10 @@ class Classification(Task):
         if len(found) == 1:
             raise DataError(f"{train.source}: every label is {found[0]!r}; training needs at least two labels")
         return found
+
+    def pipeline_options(self, max_length: int) -> str:
+        """By itself a pipeline dies on texts that are longer than the model reads."""
+        return "truncation=True"
 
     def encode(
         self,

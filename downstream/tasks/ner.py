@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from downstream.data.examples import Example, Row, Split, TaskData
-from downstream.tasks.alignment import NO_LABEL, align_labels, labels_of_words
+from downstream.tasks.alignment import NO_LABEL, Window, align_labels, labels_of_words
 from downstream.tasks.tags import BIO, OUTSIDE, all_tags, as_bio, check_tag, scheme_of
 from downstream.tasks.task import Columns, Encoded, Scores, Task, encode_inputs
 from swarm.errors import DataError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerFast
 
+OVERLAP = 4  # two windows of a long sentence share a fourth of their tokens, so that most words have both neighbours
+
 
 class NamedEntities(Task):
     """Which words name a person, a place or whatever else the data tells apart."""
@@ -23,7 +25,6 @@ class NamedEntities(Task):
     name = "ner"
     head = "ForTokenClassification"
     pipeline = "token-classification"
-    pipeline_options = "aggregation_strategy='first'"
     scores = ("f1", "accuracy", "precision", "recall")
     input_columns = ("tokens", "words")
     label_columns = ("tags", "ner_tags")
@@ -59,6 +60,10 @@ class NamedEntities(Task):
         """The tags in BIO."""
         return {as_bio((name,))[0] for name in names}
 
+    def pipeline_options(self, max_length: int) -> str:
+        """A pipeline reads windows too, and tags words by their first token."""
+        return f"aggregation_strategy='first', stride={max_length // OVERLAP}"
+
     def encode(
         self,
         examples: Sequence[Example],
@@ -66,27 +71,25 @@ class NamedEntities(Task):
         max_length: int,
         numbers: Mapping[str, int] | None = None,
     ) -> Encoded:
-        """The tokens of the words; the first one of each word carries its tag."""
-        encoded = encode_inputs(examples, tokenizer, max_length, split_into_words=True)
+        """The tokens of the words, a long sentence in windows; the first token of each word carries its tag."""
+        overlap = max_length // OVERLAP
+        encoded = encode_inputs(examples, tokenizer, max_length, split_into_words=True, overlap=overlap)
         if numbers is not None:
             space = tokenizer.get_vocab().get(SPACE)
-            for example, feature, words in zip(encoded.examples, encoded.features, encoded.words, strict=True):
+            for owner, feature, words in zip(encoded.owners, encoded.features, encoded.words, strict=True):
                 spaces = {position for position, token in enumerate(feature["input_ids"]) if token == space}
-                feature["labels"] = align_labels([numbers.get(tag, NO_LABEL) for tag in example.labels], words, spaces)
+                labels = [numbers.get(tag, NO_LABEL) for tag in encoded.examples[owner].labels]
+                feature["labels"] = align_labels(labels, words, spaces)
         return encoded
 
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:
-        """A tag in BIO for each word; words that were cut off, or of which no token is left, are outside of names."""
+        """A tag in BIO for each word; words of which no token is left are outside of names."""
+        windows: list[list[Window]] = [[] for _ in encoded.examples]
+        for owner, words, row in zip(encoded.owners, encoded.words, chosen, strict=True):
+            windows[owner].append(([names.get(int(number), OUTSIDE) for number in row[: len(words)]], words))
         return [
-            as_bio(
-                labels_of_words(
-                    [names.get(int(number), OUTSIDE) for number in row[: len(words)]],
-                    words,
-                    len(example.inputs),
-                    absent=OUTSIDE,
-                )
-            )
-            for example, words, row in zip(encoded.examples, encoded.words, chosen, strict=True)
+            as_bio(labels_of_words(read, len(example.inputs), absent=OUTSIDE))
+            for example, read in zip(encoded.examples, windows, strict=True)
         ]
 
     def score(self, truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:

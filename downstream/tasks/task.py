@@ -29,9 +29,11 @@ class Encoded:
 
     examples: tuple[Example, ...]
     features: list[dict[str, Any]]
-    """For each example the model's inputs; where labels were given also those."""
+    """The model's inputs, one example after the other; where labels were given also those."""
     words: tuple[tuple[int | None, ...], ...]
-    """For each example and token the number of its word, None for special tokens."""
+    """For each feature and token the number of its word in the example, None for special tokens."""
+    owners: tuple[int, ...]
+    """For each feature the number of its example: one that is read in windows has several."""
     truncated: int
     """How many examples were cut to the length that the model reads."""
 
@@ -49,8 +51,6 @@ class Task(ABC):
     """How the names of the classes of Transformers end that have this head."""
     pipeline: ClassVar[str]
     """What Transformers calls a pipeline for this task."""
-    pipeline_options: ClassVar[str]
-    """Further arguments of such a pipeline, as Python."""
     scores: ClassVar[tuple[str, ...]]
     """Names of the scores; the first one chooses the best epoch and is the one to compare by."""
     input_columns: ClassVar[tuple[str, ...]]
@@ -85,6 +85,10 @@ class Task(ABC):
         return set(names)
 
     @abstractmethod
+    def pipeline_options(self, max_length: int) -> str:
+        """Further arguments, as Python, of a pipeline with a model that reads so many tokens."""
+
+    @abstractmethod
     def encode(
         self,
         examples: Sequence[Example],
@@ -92,15 +96,15 @@ class Task(ABC):
         max_length: int,
         numbers: Mapping[str, int] | None = None,
     ) -> Encoded:
-        """Cut the examples into tokens, at most `max_length` each; `numbers` gives labels to train with, those that it
-        lacks are left out of the loss."""
+        """Cut the examples into tokens, at most `max_length` a feature; `numbers` gives labels to train with, those
+        that it lacks are left out of the loss."""
 
     @abstractmethod
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:
         """For each example the labels that a model chose.
 
         Args:
-            chosen: label numbers, [examples] or [examples, tokens]; what is beyond an example's tokens is ignored.
+            chosen: label numbers, [features] or [features, tokens]; what is beyond a feature's tokens is ignored.
             names: the label of each number.
         """
 
@@ -136,11 +140,35 @@ def encode_inputs(
     max_length: int,
     *,
     split_into_words: bool,
+    overlap: int = 0,
 ) -> Encoded:
-    """The tokens of each example, without labels."""
+    """The tokens of each example, without labels.
+
+    Args:
+        overlap: how many tokens two windows of a long example share, of which a word that the second begins within
+            counts to the first alone; with 0 an example is cut to its first `max_length` tokens.
+    """
     ordered = tuple(sorted(examples, key=lambda one: sum(map(len, one.inputs))))
     texts = [list(one.inputs) if split_into_words else one.inputs[0] for one in ordered]
-    batch = tokenizer(texts, is_split_into_words=split_into_words, truncation=True, max_length=max_length)
-    features = [{name: batch[name][number] for name in batch} for number in range(len(ordered))]
-    words = tuple(tuple(batch.word_ids(number)) for number in range(len(ordered)))
-    return Encoded(ordered, features, words, sum(bool(one.overflowing) for one in batch.encodings))
+    batch = tokenizer(
+        texts,
+        is_split_into_words=split_into_words,
+        truncation=True,
+        max_length=max_length,
+        stride=overlap,
+        return_overflowing_tokens=overlap > 0,
+    )
+    owners = tuple(batch.pop("overflow_to_sample_mapping", range(len(ordered))))
+    features = [{name: batch[name][number] for name in batch} for number in range(len(owners))]
+    words = [tuple(batch.word_ids(number)) for number in range(len(owners))]
+    for number in range(1, len(owners)):
+        if owners[number] == owners[number - 1]:
+            words[number] = _without_first_word(words[number])
+    truncated = 0 if overlap else sum(bool(one.overflowing) for one in batch.encodings)
+    return Encoded(ordered, features, tuple(words), owners, truncated)
+
+
+def _without_first_word(words: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """What a window tells of words when the window before it has the first token of its first one."""
+    first = next((word for word in words if word is not None), None)
+    return tuple(None if word == first else word for word in words)

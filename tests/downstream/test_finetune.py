@@ -20,7 +20,7 @@ from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from downstream.training import fit, predict
 from swarm.errors import StorageError
-from tests.downstream.conftest import PEOPLE, QUICK
+from tests.downstream.conftest import MAX_LENGTH, PEOPLE, QUICK
 from tests.support.forked import start_forked
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -57,7 +57,14 @@ def test_each_seed_is_scored_and_a_model_from_random_weights_stands_beside(ner_r
         for run in model.runs:
             assert run.best_epoch is not None and run.epochs is not None
             assert 1 <= run.best_epoch <= run.epochs <= QUICK.epochs
-    for part in ("seed 2", "albert-nodi, fine-tuned", "from random weights", "±", "token-classification"):
+    for part in (
+        "seed 2",
+        "albert-nodi, fine-tuned",
+        "from random weights",
+        "±",
+        "token-classification",
+        f"stride={MAX_LENGTH // 4}",
+    ):
         assert part in said, part
 
 
@@ -72,10 +79,16 @@ def test_the_json_file_holds_the_results(ner_results: tuple[Results, Path, str])
 
 def test_the_saved_model_works_in_a_pipeline_and_names_people(ner_results: tuple[Results, Path, str]):
     _, folder, _ = ner_results
-    tagger = pipeline("token-classification", str(folder / "model"), aggregation_strategy="first")
+    tagger = pipeline(
+        "token-classification", str(folder / "model"), aggregation_strategy="first", stride=MAX_LENGTH // 4
+    )
     text = f"{PEOPLE[1]} ঢাকা থেকে যান ।"
-    found = {(one["entity_group"], text[int(one["start"]) : int(one["end"])].strip()) for one in tagger(text)}
-    assert found == {("PER", PEOPLE[1]), ("LOC", "ঢাকা")}
+    for before in ("", "থেকে যান । " * MAX_LENGTH):
+        found = {
+            one["entity_group"]: (before + text)[int(one["start"]) : int(one["end"])].strip()
+            for one in tagger(before + text)
+        }
+        assert found == {"PER": PEOPLE[1], "LOC": "ঢাকা"}, "also where the text is longer than the model reads"
 
 
 def test_the_saved_model_is_the_seed_that_validated_best(ner_results: tuple[Results, Path, str], entities: DataOptions):

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from transformers import PreTrainedTokenizerFast
@@ -14,7 +15,6 @@ from downstream.finetune import finetune
 from downstream.heads import open_reader
 from downstream.models import inspect_model
 from downstream.tasks import TASKS
-from downstream.tasks.alignment import first_tokens
 from swarm.run_file import parse_run
 from tests.downstream.conftest import QUICK, write_pretrained
 from tokenizer.training import train_tokenizer
@@ -48,10 +48,11 @@ def head(source: Path, target: Path, lines: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("task", "folder", "kind", "lines"), [("ner", "ner", "conll", 600), ("classify", "sentiment", "jsonl", 60)]
+    ("task", "folder", "kind", "lines", "are_cut"),
+    [("ner", "ner", "conll", 600, False), ("classify", "sentiment", "jsonl", 60, True)],
 )
 def test_a_slice_is_learned_from_scored_and_long_texts_are_told(
-    labelled: Path, real_model: Path, tmp_path: Path, task: str, folder: str, kind: str, lines: int
+    labelled: Path, real_model: Path, tmp_path: Path, task: str, folder: str, kind: str, lines: int, are_cut: bool
 ):
     files = {
         split: head(labelled / folder / f"{split}.{kind}", tmp_path / f"{split}.{kind}", lines)
@@ -68,8 +69,8 @@ def test_a_slice_is_learned_from_scored_and_long_texts_are_told(
         console=console,
     )
     (model,) = results.models
-    assert model.truncated["train"] > 0
-    assert "examples longer than it reads were cut" in console.export_text()
+    assert (model.truncated["train"] > 0) == are_cut
+    assert ("examples longer than it reads were cut" in console.export_text()) == are_cut
     assert 0 < model.runs[0].test["accuracy"] <= 1
 
 
@@ -80,12 +81,14 @@ def test_all_named_entities_can_be_read_but_a_few_sentences_without_a_tag(labell
     assert TASKS["ner"]().labels(corpus.splits[0]) == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 
 
-def test_every_word_of_real_text_that_is_not_cut_keeps_its_tag(labelled: Path, real_model: Path):
+@pytest.mark.parametrize("max_length", [100_000, 32])
+def test_every_word_of_real_text_keeps_its_tag(labelled: Path, real_model: Path, max_length: int):
     task = TASKS["ner"]()
     options = DataOptions(test=labelled / "ner" / "validation.conll")
     examples = load_data(task, options, training=False).test.examples
     tokenizer: PreTrainedTokenizerFast = open_reader(inspect_model(real_model, "real")).tokenizer
-    encoded = task.encode(examples, tokenizer, 100_000, {tag: 1 for one in examples for tag in one.labels})
-    assert encoded.truncated == 0
-    for one, words in zip(encoded.examples, encoded.words, strict=True):
-        assert len(first_tokens(words)) == len(one.inputs), one.place
+    encoded = task.encode(examples, tokenizer, max_length, {tag: 1 for one in examples for tag in one.labels})
+    width = max(len(words) for words in encoded.words)
+    chosen = [[*feature["labels"], *[0] * (width - len(feature["labels"]))] for feature in encoded.features]
+    found = task.predictions(encoded, np.array(chosen), {1: "B-LOC"})
+    assert found == [("B-LOC",) * len(one.inputs) for one in encoded.examples]
