@@ -4,8 +4,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from corpus.hub_dataset import HubDataset
+from corpus.local_files import LocalFiles
 from corpus.shuffled_source import ShuffledSource
-from corpus.sources import Source, open_source
+from corpus.source import Source
 from swarm.errors import DataError
 from swarm.run_file import DataSource, RunFile
 
@@ -44,6 +46,17 @@ def open_documents(
     opened = [(open_source(run, source), source.weight) for source in sources]
     buffer = run.data.shuffle_buffer if shuffle else None
     return DocumentStream(opened, seed=seed, repeat=repeat, buffer=buffer, now=now, sleep=sleep)
+
+
+def open_source(run: RunFile, source: DataSource) -> Source:
+    """The source; a local one is checked.
+
+    Raises:
+        DataError: the path is missing, unreadable, empty, or a binary file.
+    """
+    if source.hub is not None:
+        return HubDataset(source)
+    return LocalFiles(run.resolve(str(source.path)), source)
 
 
 class DocumentStream:

@@ -1,4 +1,4 @@
-"""Reads one local file, document by document, in bounded memory and whatever is broken in it.
+"""Local files, read in passes that resume where they failed; in bounded memory and whatever is broken in them.
 
 A bad line never ends the reading: an `Unusable` is yielded in its place. Only a failing disk or network raises, an
 OSError.
@@ -10,10 +10,13 @@ import json
 import random
 import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+from corpus.source import Failed, Item, Unusable, usable
+from swarm.errors import DataError
+from swarm.run_file import DataSource
 
 TEXT_SUFFIXES = (".txt", ".text")
 JSONL_SUFFIXES = (".jsonl", ".json", ".ndjson")
@@ -31,26 +34,7 @@ PARQUET_ROWS = 256
 # Where it is cut: after the last blank line of a document's second half, else after the last line end or space of it
 CUTS = tuple(map(re.compile, (rb"\n[ \t\r]*\n", rb"\n", rb" ")))
 
-
-@dataclass(frozen=True)
-class Unusable:
-    """Stands where a document should be, with the reason why there is none."""
-
-    reason: str
-
-
-def usable(value: object) -> str | Unusable:
-    """The stripped text, if `value` is a text that can be encoded."""
-    if not isinstance(value, str):
-        return Unusable(f"not text but {type(value).__name__}")
-    text = value.strip()
-    if not text:
-        return Unusable("empty")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return Unusable("holds half of a surrogate pair, which is no character")
-    return text
+Reader = Callable[[Path, str, random.Random | None], Iterator[str | Unusable]]
 
 
 def is_supported(path: Path) -> bool:
@@ -133,10 +117,79 @@ def read_text(file: BinaryIO) -> Iterator[str | Unusable]:
         yield _decode(text)
 
 
+class LocalFiles:
+    """A JSONL, Parquet or text file, or all of them below a folder."""
+
+    is_remote = False
+
+    def __init__(self, path: Path, source: DataSource, read: Reader = read_file) -> None:
+        self.name = source.name
+        self._text_column = source.text_column
+        self._read_file = read
+        self._files = find_files(path)
+        if len(self._files) == 1 and _is_binary(self._files[0]):
+            raise DataError(f"{self._files[0]}: a binary file, not UTF-8 text; convert it to UTF-8 text or JSON lines")
+
+    def one_pass(self, order: random.Random | None) -> Iterator[Item]:
+        """All documents once; files, and the row groups of Parquet files, in the order of `order`."""
+        files = list(self._files)
+        if order is not None:
+            order.shuffle(files)
+        for file in files:
+            yield from self._read(file, None if order is None else order.random())
+
+    def _read(self, file: Path, order: float | None) -> Iterator[Item]:
+        done = 0
+        while True:
+            try:
+                # a binary file in a folder would otherwise come as thousands of unusable documents
+                if len(self._files) > 1 and is_binary(file):
+                    yield Unusable(f"{file.name} is a binary file, not UTF-8 text")
+                    return
+                documents = self._read_file(file, self._text_column, None if order is None else random.Random(order))
+                for number, item in enumerate(documents):
+                    if number < done:
+                        continue
+                    done += 1
+                    yield item
+                return
+            except OSError as error:
+                yield Failed(f"{file}: {error.strerror or error}")
+
+
+def find_files(path: Path) -> list[Path]:
+    """The file itself, or the supported files below a folder, sorted by name, hidden ones left out.
+
+    Raises:
+        DataError: there is nothing to read.
+    """
+    try:
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder; correct the path of this data source")
+        if not path.is_dir():
+            if path.stat().st_size == 0:
+                raise DataError(f"{path}: an empty file; give a file that holds text")
+            return [path]
+        files = [file for file in sorted(path.rglob("*")) if file.is_file() and is_supported(file)]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    if not files:
+        raise DataError(f"{path}: no corpus files in this folder; put .jsonl, .json, .parquet or .txt files there")
+    return files
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
+
+
+def _is_binary(path: Path) -> bool:
+    try:
+        return is_binary(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _json_document(line: bytes, text_column: str) -> str | Unusable:

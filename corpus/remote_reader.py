@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from corpus.sources import Failed, Item
+from corpus.source import Failed, Item
 
 # Documents read ahead of a remote source
 READ_AHEAD = 512

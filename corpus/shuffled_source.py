@@ -3,9 +3,8 @@
 import random
 from collections.abc import Iterator
 
-from corpus.local_files import Unusable
 from corpus.remote_reader import NotYet, RemoteReader
-from corpus.sources import Failed, Item, Source
+from corpus.source import Failed, Item, Source, Unusable
 from swarm.errors import DataError
 
 # Documents in the shuffle buffer when the first one is drawn; with each drawn the buffer grows by one.

@@ -2,11 +2,15 @@
 
 import gzip
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from corpus.local_files import DOCUMENT_BYTES
+from corpus.local_files import DOCUMENT_BYTES, LocalFiles, read_file
+from corpus.source import Failed, Unusable
+from swarm.run_file import DataSource
 from tests.corpus.small_corpora import stream, write_jsonl, write_parquet
 
 
@@ -88,3 +92,19 @@ def test_a_large_text_file_needs_bounded_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert count > 2_000
     assert peak < 1_000_000  # bytes
+
+
+def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "d{number}"}}\n' for number in range(10)))
+    failures = iter([True, True])
+
+    def failing(path: Path, text_column: str, order: Any) -> Iterator[str | Unusable]:
+        for number, item in enumerate(read_file(path, text_column, order)):
+            if number == 5 and next(failures, False):
+                raise OSError(5, "Input/output error")
+            yield item
+
+    source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"), failing)
+    items = list(source.one_pass(None))
+    assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
+    assert items[:5] + items[7:] == [f"d{number}" for number in range(10)]

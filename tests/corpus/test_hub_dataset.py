@@ -1,8 +1,6 @@
-"""Sources that lie elsewhere, and what happens when they fail, hang, or are not what the run file says."""
+"""Datasets of the Hub, and what happens when they fail, or are not what the run file says."""
 
 import itertools
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ import pytest
 from pyarrow import parquet
 
 from corpus.documents import DocumentStream, open_documents
-from corpus.local_files import Unusable, read_file
-from corpus.sources import Failed, HubDataset, LocalFiles, Source
+from corpus.hub_dataset import HubDataset
+from corpus.source import Failed
 from swarm.errors import DataError
 from swarm.run_file import DataSource, parse_run
-from tests.support.waiting import PATIENCE
 
 datasets = pytest.importorskip("datasets")
 
@@ -31,17 +28,6 @@ def hub_dataset(tmp_path: Path) -> str:
         pyarrow.table({"text": texts, "id": range(2_000)}), folder / "train.parquet", row_group_size=100
     )
     return str(folder)
-
-
-def mixed(*sources: Source, repeat: bool = False) -> DocumentStream:
-    return DocumentStream(
-        [(source, 1.0) for source in sources],
-        seed=0,
-        repeat=repeat,
-        buffer=None,
-        now=time.monotonic,
-        sleep=time.sleep,
-    )
 
 
 def opened(hub: str, *, repeat: bool = False, shuffle: bool = True, seed: int = 0, **source: Any) -> DocumentStream:
@@ -119,72 +105,3 @@ def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(datasets, "load_dataset", sometimes)
     items = HubDataset(DataSource(hub=hub_dataset)).one_pass(None)
     assert list(itertools.islice(items, 3)) == [Failed("no route to host")] * 2 + ["d0"]
-
-
-def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "d{number}"}}\n' for number in range(10)))
-    failures = iter([True, True])
-
-    def failing(path: Path, text_column: str, order: Any) -> Iterator[str | Unusable]:
-        for number, item in enumerate(read_file(path, text_column, order)):
-            if number == 5 and next(failures, False):
-                raise OSError(5, "Input/output error")
-            yield item
-
-    source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"), failing)
-    items = list(source.one_pass(None))
-    assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
-    assert items[:5] + items[7:] == [f"d{number}" for number in range(10)]
-
-
-class Hanging:
-    """A remote source that says nothing until it is let go."""
-
-    name, is_remote = "hanging", True
-
-    def __init__(self) -> None:
-        self.let_go = threading.Event()
-
-    def one_pass(self, order: object) -> Iterator[str]:
-        self.let_go.wait()
-        yield "late"
-
-
-def test_a_remote_source_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("here")
-    hanging = Hanging()
-    reading = iter(mixed(LocalFiles(tmp_path / "a.txt", DataSource(path="a.txt")), hanging, repeat=True))
-    assert set(itertools.islice(reading, 1_000)) == {"here"}
-    hanging.let_go.set()
-    assert "late" in reading
-
-
-def test_a_stream_that_is_left_ends_its_threads(tmp_path: Path) -> None:
-    class Endless:
-        name, is_remote = "endless", True
-
-        def one_pass(self, order: object) -> Iterator[str]:
-            return itertools.repeat("again")
-
-    def readers() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "documents"]
-
-    before = set(readers())
-    reading = iter(mixed(Endless()))
-    next(reading)
-    (started,) = set(readers()) - before
-    reading.close()  # type: ignore[attr-defined]
-    started.join(timeout=PATIENCE)
-    assert not started.is_alive()
-
-
-def test_a_wrong_remote_source_stops_the_stream() -> None:
-    class Wrong:
-        name, is_remote = "wrong", True
-
-        def one_pass(self, order: object) -> Iterator[str]:
-            raise DataError("wrong: no column 'text'")
-            yield ""
-
-    with pytest.raises(DataError, match="wrong: no column 'text'"):
-        list(mixed(Wrong()))
