@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from averaging.transport.loop import LoopEnded, LoopThread, join_daemon
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
-from coordinator.context import RunContext
+from coordinator.run_context import RunContext
 from coordinator.state_folder import EXPERTS
 from experts.directory.records import Directory, Listed, NoAnswer
 from experts.host.settings import ExpertSettings, settings_of

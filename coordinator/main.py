@@ -14,7 +14,6 @@ from coordinator.access.service import serve
 from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
-from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import read_held_out
 from coordinator.evaluation.probes import read_probes
@@ -30,6 +29,7 @@ from coordinator.notebook.build import invitation
 from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
+from coordinator.run_context import RunContext, RunStatus
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking.tracker import open_tracker
 from coordinator.webhooks.news import News

@@ -13,7 +13,6 @@ from coordinator.checkpoints.checkpoint import TrainerState, list_checkpoints
 from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import save_checkpoint
-from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluation, Evaluator
 from coordinator.expert_states import ExpertStates
 from coordinator.ledger.answers import below_unigram
@@ -22,13 +21,14 @@ from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
+from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.leaving import Asked
 from swarm.logging.logs import log_failure
-from swarm.program import program_version
+from swarm.version import program_version
 
 POLL_EVERY = 1.0  # seconds between two readings of the swarm's records
 LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails

@@ -19,7 +19,7 @@ from averaging.shell.connection import Membership
 from coordinator.access.decisions import AccessControl
 from coordinator.checkpoints.checkpoint import CheckpointError
 from coordinator.checkpoints.store import LoadedCheckpoint
-from coordinator.context import RunContext
+from coordinator.run_context import RunContext
 from coordinator.state_folder import LOG
 from swarm import clock
 from swarm.errors import SwarmError

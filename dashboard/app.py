@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import context, frame, language, navigation, texts
+from dashboard import frame, language, navigation, page_context, texts
 from dashboard.api.client import Away
 from dashboard.language import _
 
@@ -14,7 +14,7 @@ def main() -> None:
     st.set_page_config(page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
     run, problem = None, None
     try:
-        run = context.coordinator().run().value if context.url() else None
+        run = page_context.coordinator().run().value if page_context.url() else None
     except Away as away:
         problem = away
     language.begin(run.language if run else "")

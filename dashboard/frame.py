@@ -6,7 +6,7 @@ from functools import wraps
 
 import streamlit as st
 
-from dashboard import context, texts
+from dashboard import page_context, texts
 from dashboard.api.answers import Progress, Run
 from dashboard.api.client import Away, Found
 from dashboard.language import _
@@ -54,7 +54,7 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
             why = _("{problem}. The page tries again by itself.").format(problem=texts.plain(str(away)))
             nothing_yet(_("These figures are not available now"), why)
 
-    st.fragment(run_every=intervals * context.refresh())(part)()
+    st.fragment(run_every=intervals * page_context.refresh())(part)()
 
 
 def paint_first() -> None:
@@ -68,7 +68,7 @@ def _head(run: Run) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="head"):
         st.title(texts.plain(run.name), anchor=False, width="content")
         try:
-            found = context.coordinator().progress()
+            found = page_context.coordinator().progress()
         except Away:
             st.badge(_("No contact"), icon=":material/cloud_off:", color="gray")
             return
@@ -94,7 +94,7 @@ def _status(found: Found[Progress]) -> None:
 def _banners(found: Found[Progress]) -> None:
     progress, now = found.value, time.time()
     if found.problem:
-        since = texts.moment(found.at, context.zone(), now)
+        since = texts.moment(found.at, page_context.zone(), now)
         st.warning(
             _(
                 "**The coordinator cannot be reached.** These are the figures of {moment}, {ago}; the page looks for "
@@ -125,7 +125,7 @@ def no_contact(away: Away) -> None:
         st.title(":material/cloud_off: " + _("No contact yet"), anchor=False, text_alignment="center")
         st.markdown(
             _("The run's coordinator at {url} cannot be reached: {problem}.").format(
-                url=f"`{context.url().replace('`', '')}`", problem=texts.plain(str(away))
+                url=f"`{page_context.url().replace('`', '')}`", problem=texts.plain(str(away))
             ),
             text_alignment="center",
         )
@@ -136,7 +136,7 @@ def no_contact(away: Away) -> None:
 
 def _look_again() -> None:
     try:
-        context.coordinator().run()
+        page_context.coordinator().run()
     except Away:
         return
     st.rerun(scope="app")
@@ -147,8 +147,8 @@ def no_url() -> None:
     st.html(STYLE)
     st.title("No run to show", anchor=False)
     st.markdown(
-        f"Say where the run's coordinator is: set `{context.URL}` to the link that the organizer shares, such as "
-        f"`{context.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
+        f"Say where the run's coordinator is: set `{page_context.URL}` to the link that the organizer shares, such as "
+        f"`{page_context.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
     )
 
 

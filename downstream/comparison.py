@@ -17,7 +17,7 @@ from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelR
 from downstream.tasks.task import Encoded, Scores, Task
 from downstream.training import Settings, fit, predict
 from swarm.logging.logs import silence_hugging_face
-from swarm.program import program_version
+from swarm.version import program_version
 
 
 @dataclass(frozen=True)

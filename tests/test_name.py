@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.notebook.wheel import this_program
-from swarm.program import DISTRIBUTION
+from swarm.version import DISTRIBUTION
 
 NAME = r"(?<![\w/.-])sahaj(?![\w/.-])"
 OUR_COMMAND = r"--(from|spec) (\S*/sahaj_swarm-\S+\.whl|WHEEL) sahaj\b"

@@ -31,7 +31,7 @@ def doctor(
     from app.doctor.examination import results
     from app.doctor.observing import RunSeen, observe
     from app.doctor.report import as_json, is_faulty, show
-    from swarm.program import program_version
+    from swarm.version import program_version
 
     console = Console()
     with Console(stderr=True).status(f"looking, for {patience:.0f} s at most"):

@@ -10,7 +10,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from swarm.clock import SLACK, describe_offset
 from swarm.hosts import is_this_machine
 from swarm.language import _, mark
-from swarm.program import describe_mismatch, release_of
+from swarm.version import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
 UNKNOWN = mark("the coordinator does not answer")

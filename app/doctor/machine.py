@@ -11,7 +11,7 @@ from app.join.peer_folder import IDENTITY
 from app.join.problems import JoinProblem
 from swarm.errors import StorageError
 from swarm.files import storage_errors
-from swarm.program import DISTRIBUTION
+from swarm.version import DISTRIBUTION
 
 PROBE = bytes(4096)
 

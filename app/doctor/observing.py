@@ -21,8 +21,8 @@ from app.join.peer_folder import cache_folder, default_folder, used_folders
 from app.join.problems import JoinProblem
 from swarm.access.join_messages import JoinAnswer, JoinRequest
 from swarm.language import _
-from swarm.program import program_version, release_of
 from swarm.run_file import RunFile
+from swarm.version import program_version, release_of
 
 # shares of the time at whose ends a stage is over: this machine and the link; asking for a pass; passes and peers
 LOOKED, ASKED, CALLED = 0.6, 0.8, 0.9

@@ -23,9 +23,9 @@ from swarm.language import _, speak
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
 from swarm.milestones import Standing
-from swarm.program import program_version
 from swarm.run_file import RunFile
 from swarm.startup_timer import StartupTimer
+from swarm.version import program_version
 from trainer.options import VolunteerOptions
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once

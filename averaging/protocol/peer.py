@@ -14,9 +14,9 @@ from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
-from averaging.protocol.components import Components
 from averaging.protocol.credentials import Credentials, is_farewell
 from averaging.protocol.messages import Contact, Message
+from averaging.protocol.peer_components import Components
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 

@@ -21,7 +21,7 @@ from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
 from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
-from coordinator.ledger.directions import Directions
+from coordinator.ledger.opposing_gradients import Directions
 from coordinator.ledger.probation import Probation
 from coordinator.ledger.rounds import LoudGradients
 from coordinator.ledger.worth import Worth

@@ -20,9 +20,9 @@ from swarm.access.gate import Gate
 from swarm.files import write_file
 from swarm.identity import Identity
 from swarm.leaving import end_helpers
-from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import fingerprint
+from swarm.version import program_version
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel, build_model, parameter_groups

@@ -9,9 +9,9 @@ from swarm.access.join_messages import JoinRequest, Refusal, Refused
 from swarm.access.user_names import LONGEST_CHOSEN, RESERVED, UNVERIFIED, chosen_name
 from swarm.identity import peer_id_of
 from swarm.language import mark
-from swarm.program import describe_mismatch, release_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
+from swarm.version import describe_mismatch, release_of
 
 MOST_DIFFERENCES = 5  # that a refusal names
 LONGEST_DIFFERENCE = 120  # characters

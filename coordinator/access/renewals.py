@@ -21,8 +21,8 @@ from averaging.transport.loop import LoopThread, join_daemon
 from coordinator.access.decisions import NoticeStore
 from coordinator.access.hub_identity import VERIFIED_FOR
 from coordinator.access.policy import admit, check_request
-from coordinator.context import ServiceContext
 from coordinator.http.routes.join import access_policy, give_pass
+from coordinator.run_context import ServiceContext
 from swarm import clock
 from swarm.access.join_messages import LONGEST_RENEWAL, Refusal, Refused, RenewalRequest, Renewed, renewal_handle
 from swarm.access.passes import PassRefused, check_pass, read_pass

@@ -14,8 +14,8 @@ from coordinator.checkpoints.rollback_policy import (
     newest_good,
 )
 from coordinator.checkpoints.store import load_checkpoint
-from coordinator.context import RunContext
 from coordinator.replica import Replica
+from coordinator.run_context import RunContext
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
 

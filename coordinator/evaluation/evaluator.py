@@ -11,11 +11,11 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.store import restore_model
-from coordinator.context import RunContext
 from coordinator.evaluation.probes import Probe, fill
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.answers import FilledSentence, below_unigram, compared
 from coordinator.replica import Snapshot
+from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from experts.calls import NoExperts
 from swarm import clock

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from coordinator.access.hub_identity import Avatars, Hub, Remembered
 from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.revoked_keys import RevokedKeys
-from coordinator.context import ServiceContext
 from coordinator.http.key_holders import KeyHolders
 from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
@@ -28,10 +27,11 @@ from coordinator.http.routes.public import public_routes
 from coordinator.http.routes.teams import team_refused, team_routes
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
+from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError, StorageError
-from swarm.program import program_version
 from swarm.rate_limit import RateLimit
+from swarm.version import program_version
 
 logger = logging.getLogger(__name__)
 

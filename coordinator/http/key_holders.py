@@ -7,8 +7,8 @@ from fastapi.security import HTTPBearer
 from coordinator.access.person_key import KeyRefused, PersonalKey, read_key
 from coordinator.access.policy import refuse_if_banned
 from coordinator.access.revoked_keys import RevokedKeys
-from coordinator.context import ServiceContext
 from coordinator.http.responses import bearer
+from coordinator.run_context import ServiceContext
 from swarm.rate_limit import RateLimit
 
 KEY_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; `KeyHolders` reads it

@@ -9,10 +9,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from coordinator.context import ServiceContext
 from coordinator.http.responses import CACHE_SECONDS, Cached
 from coordinator.ledger.answers import Progress, SessionSummary, Totals
 from coordinator.ledger.storage.database import LedgerError
+from coordinator.run_context import ServiceContext
 from swarm import clock
 
 

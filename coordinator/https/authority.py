@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from swarm.errors import SwarmError, in_a_line
 from swarm.files import write_file
-from swarm.program import program_version
+from swarm.version import program_version
 
 ANSWER_PATIENCE = 30  # seconds for each answer of the authority
 

@@ -8,7 +8,7 @@ from typing import Any
 from averaging.log.header import peer_of
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.shell.audit import Fault, Finding, Verdict
-from coordinator.ledger.directions import Directions
+from coordinator.ledger.opposing_gradients import Directions
 from coordinator.ledger.rounds import ODD_STEPS, Flag
 from coordinator.ledger.worth import Worth
 from swarm.files import storage_errors, write_file

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from swarm.errors import StorageError
-from swarm.program import DISTRIBUTION
+from swarm.version import DISTRIBUTION
 
 PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "experts", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # names when installed

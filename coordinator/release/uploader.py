@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
-from coordinator.context import RunContext
 from coordinator.notebook.build import FILE_NAME, at_the_hub
 from coordinator.release.build import first_card, make_release
 from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release.publish import Release, check_owner, publish
 from coordinator.release.schedule import missing_tags, next_release, tags_of
+from coordinator.run_context import RunContext
 from swarm.errors import SahajError
 from swarm.logging.logs import log_failure
 from swarm.run_file import ReleaseSection

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, texts
+from dashboard import page_context, texts
 from dashboard.api.answers import Expert, Experts, Host
 from dashboard.charts import specifications as charts
 from dashboard.language import _, mark
@@ -14,9 +14,9 @@ MOST_NAMED = 3  # hosts that keep a copy
 
 def experts() -> None:
     """The section; nothing in a run without experts."""
-    if not context.coordinator().run().value.experts:
+    if not page_context.coordinator().run().value.experts:
         return
-    found = context.coordinator().experts().value
+    found = page_context.coordinator().experts().value
     st.subheader(_("Experts"), anchor=False)
     st.caption(
         _(

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, navigation, texts
+from dashboard import frame, navigation, page_context, texts
 from dashboard.api.answers import Leader
 from dashboard.language import _, current
 from dashboard.views.boards import PERIODS, choose_period, choose_row
@@ -16,11 +16,11 @@ def leaderboard() -> None:
         wanted = st.text_input(
             _("Search"), placeholder=_("a name"), icon=":material/search:", key="search", max_chars=100, width=260
         )
-    found = context.coordinator().leaders(PERIODS[chosen])
+    found = page_context.coordinator().leaders(PERIODS[chosen])
     if not found.value:
         frame.nothing_yet(_("Nobody yet"), _("The first samples that go into a global step open the leaderboard."))
         return
-    table = _table(found.at, chosen, str(context.zone()), current(), found.value)
+    table = _table(found.at, chosen, str(page_context.zone()), current(), found.value)
     if wanted.strip():
         table = table[table[_("Name")].str.contains(wanted.strip(), case=False, regex=False)]
         if table.empty:

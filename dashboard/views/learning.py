@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.answers import Checkpoint, Fill, History
 from dashboard.api.client import Found
 from dashboard.charts import curve_tables as tables
@@ -29,7 +29,7 @@ def _axis(key: str) -> str:
 
 
 def _losses() -> None:
-    coordinator = context.coordinator()
+    coordinator = page_context.coordinator()
     history, checkpoints = coordinator.history(), coordinator.checkpoints().value
     st.subheader(_("Loss"), anchor=False)
     if not history.value.steps and not history.value.evaluations:
@@ -70,7 +70,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
             order: [one.sentence_order_accuracy for one in checkpoints],
             _("Saved"): pd.to_datetime(
                 pd.Series([one.saved_at for one in checkpoints], dtype="str"), utc=True, errors="coerce"
-            ).dt.tz_convert(str(context.zone())),
+            ).dt.tz_convert(str(page_context.zone())),
         }
     )[::-1]
     if table[order].isna().all():  # the model does not learn it
@@ -87,7 +87,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
 
 
 def _sentences() -> None:
-    fills = context.coordinator().fills().value
+    fills = page_context.coordinator().fills().value
     st.subheader(_("What it fills in"), anchor=False)
     if not fills:
         later = _("Then you see the model guess missing words.")
@@ -112,8 +112,8 @@ def _chosen(fills: list[Fill]) -> int:
 
 
 def _swarm() -> None:
-    history = context.coordinator().history()
-    now = context.coordinator().progress().value.step
+    history = page_context.coordinator().history()
+    now = page_context.coordinator().progress().value.step
     st.subheader(_("The swarm"), anchor=False)
     if not history.value.minutes:
         frame.nothing_yet(_("Nothing has been measured yet"), _("Speed and peers are noted every minute."))

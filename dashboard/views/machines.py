@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.answers import Country, Machines
 from dashboard.charts import specifications as charts
 from dashboard.language import _
@@ -17,7 +17,7 @@ def show() -> None:
 
 
 def _machines() -> None:
-    machines = context.coordinator().machines().value
+    machines = page_context.coordinator().machines().value
     if not machines.devices:
         listed = _("Devices are listed once somebody trains. No names are shown with them.")
         frame.nothing_yet(_("No machine yet"), listed)

@@ -7,7 +7,7 @@ import time
 
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.client import is_private
 from dashboard.api.keyed import OrderRefused, WrongKey
 from dashboard.api.me import Me, MyMachine
@@ -34,7 +34,7 @@ def _way_in() -> None:
     if refused := st.session_state.pop(RESULT, None):
         st.error(refused)
     st.markdown(_("On a machine that trains, this prints the link to this page with your personal key:"))
-    st.code(f"sahaj me {public_url(context.coordinator().run().value)}", language=None, wrap_lines=True)
+    st.code(f"sahaj me {public_url(page_context.coordinator().run().value)}", language=None, wrap_lines=True)
     st.caption(_("Open that link on your phone: then you pause your machines from anywhere, and have them go on."))
     with st.form("personal-key", width=460):
         key = st.text_input(_("Personal key"), type="password", autocomplete="off", max_chars=600, key="personal-typed")
@@ -45,7 +45,7 @@ def _way_in() -> None:
 
 
 def _machines() -> None:
-    me = Me(context.url(), st.session_state[KEY])
+    me = Me(page_context.url(), st.session_state[KEY])
     try:
         found = me.machines()
     except WrongKey:
@@ -135,7 +135,7 @@ def _button(label: str, me: Me, peer_id: str | None, *, pause: bool) -> None:
 
 
 def _is_safe() -> bool:
-    return is_private(context.url()) and (not st.context.url or is_private(st.context.url))
+    return is_private(page_context.url()) and (not st.context.url or is_private(st.context.url))
 
 
 def _forget() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.admin import Orders
 from dashboard.api.answers import Decisions, Flag
 from dashboard.api.client import is_private
@@ -30,7 +30,7 @@ def show() -> None:
 
 def not_private() -> str:
     """Why the key must not travel from this page, if it must not."""
-    if not is_private(context.url()):
+    if not is_private(page_context.url()):
         return _(
             "**The key would travel to the coordinator without encryption.** "
             "Give orders with `sahaj admin` on the coordinator's machine, or serve the run over HTTPS."
@@ -51,7 +51,7 @@ def _key_form() -> None:
     if not entered:
         return
     try:
-        Orders(context.url(), key.strip()).decisions()
+        Orders(page_context.url(), key.strip()).decisions()
     except OrderRefused as refused:
         st.error(texts.plain(str(refused)))
         return
@@ -60,7 +60,7 @@ def _key_form() -> None:
 
 
 def _decisions_page() -> None:
-    orders = Orders(context.url(), st.session_state[KEY])
+    orders = Orders(page_context.url(), st.session_state[KEY])
     try:
         decisions, flags = orders.decisions(), orders.flags()
     except WrongKey:
@@ -132,7 +132,7 @@ def _flags(flags: list[Flag] | None) -> None:
         old, none = _("This coordinator is too old to raise flags."), _("No flags: no peer's loss looks odd.")
         st.caption(old if flags is None else none)
         return
-    zone, now = context.zone(), time.time()
+    zone, now = page_context.zone(), time.time()
     table = pd.DataFrame(
         {
             _("Name"): [texts.line(one.user, texts.LONGEST_NAME) for one in flags],

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from dashboard import context, frame, navigation, texts
+from dashboard import frame, navigation, page_context, texts
 from dashboard.api.answers import Fill, LastHour, Progress, Run
 from dashboard.language import _
 from dashboard.views.sentences import show_sentence
@@ -19,7 +19,7 @@ ARCHITECTURES = {"albert": "ALBERT", "modernbert": "ModernBERT"}
 
 def show() -> None:
     """The whole page."""
-    run = context.coordinator().run().value
+    run = page_context.coordinator().run().value
     what, join = st.columns([3, 2], gap="large")
     with what:
         _what_it_is(run)
@@ -46,7 +46,7 @@ def _what_it_is(run: Run) -> None:
 
 
 def _how_far() -> None:
-    progress = context.coordinator().progress().value
+    progress = page_context.coordinator().progress().value
     total = max(1, progress.total_steps)
     st.progress(
         min(1.0, progress.step / total),
@@ -66,7 +66,7 @@ def _how_far() -> None:
 
 
 def _who_is_here() -> None:
-    here = [one for one in context.coordinator().leaders("run").value if one.sessions_present]
+    here = [one for one in page_context.coordinator().leaders("run").value if one.sessions_present]
     if here:
         names = ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN])
         if len(here) > NAMES_SHOWN:
@@ -76,7 +76,7 @@ def _who_is_here() -> None:
 
 
 def _join() -> None:
-    coordinator = context.coordinator()
+    coordinator = page_context.coordinator()
     run, progress = coordinator.run().value, coordinator.progress().value
     with st.container(border=True, key="join"):
         if progress.finished:
@@ -85,9 +85,9 @@ def _join() -> None:
             return
         st.subheader(_("Join"), anchor=False)
         st.markdown(_who_may(run, progress))
-        join = run.join or f"sahaj join {context.url()}"
+        join = run.join or f"sahaj join {page_context.url()}"
         st.code(run.one_line or join, language=None, wrap_lines=True)
-        notebook = os.environ.get(context.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
+        notebook = os.environ.get(page_context.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
         colab, kaggle = notebook_links(notebook)
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")
@@ -145,7 +145,7 @@ def notebook_links(notebook: str) -> tuple[str, str]:
 
 
 def _figures() -> None:
-    progress = context.coordinator().progress().value
+    progress = page_context.coordinator().progress().value
     gained = progress.last_hour or LastHour()
     lately = _("{change} in 1 h") if gained.seconds > 3500 else _("{change} in {n} min")
     figures = (
@@ -201,7 +201,7 @@ def _finish(progress: Progress) -> None:
         return
     if progress.finish is not None:
         value = texts.span(max(60.0, progress.finish - now))
-        when = texts.moment(progress.finish, context.zone(), now)
+        when = texts.moment(progress.finish, page_context.zone(), now)
     st.metric(_("Finished in"), value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
 
 
@@ -209,7 +209,7 @@ def _glimpse() -> None:
     from dashboard.charts import specifications as charts  # the figures above do not wait for what draws
     from dashboard.charts.curve_tables import loss_table
 
-    coordinator = context.coordinator()
+    coordinator = page_context.coordinator()
     history, fills = coordinator.history(), coordinator.fills()
     curve, words = st.columns([3, 2], gap="large")
     with curve:

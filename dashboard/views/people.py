@@ -6,7 +6,7 @@ import time
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.answers import Leader
 from dashboard.charts import specifications as charts
 from dashboard.charts.packing import pack
@@ -43,11 +43,11 @@ def _boards() -> None:
 
 
 def _bubbles() -> None:
-    found = context.coordinator().leaders("run")
+    found = page_context.coordinator().leaders("run")
     if not any(one.samples for one in found.value):
         return
     st.subheader(_("Everybody"), anchor=False)
-    colours, inks = (DARK, DARK_INKS) if context.is_dark() else (LIGHT, LIGHT_INKS)
+    colours, inks = (DARK, DARK_INKS) if page_context.is_dark() else (LIGHT, LIGHT_INKS)
     seen = tuple(map(_, SEEN))
     charts.draw(charts.bubbles(colours, inks, seen, ASPECT), _circles(found.at, current(), found.value), "bubbles")
     left = len(found.value) - MOST_BUBBLES
@@ -91,7 +91,7 @@ def last_here(one: Leader, now: float) -> str:
 
 
 def _thanks() -> None:
-    leaders = context.coordinator().leaders("run").value
+    leaders = page_context.coordinator().leaders("run").value
     if not leaders:
         return
     st.subheader(_("Thank you"), anchor=False)
@@ -99,7 +99,7 @@ def _thanks() -> None:
         st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples or one.tokens_served))
     st.download_button(
         _("For the model card (Markdown)"),
-        context.coordinator().thanks().value,
+        page_context.coordinator().thanks().value,
         file_name="thanks.md",
         mime="text/markdown",
         icon=":material/download:",

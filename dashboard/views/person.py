@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.answers import Day, Milestone, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
@@ -29,7 +29,7 @@ def show() -> None:
 def _person() -> None:
     user = st.query_params.get("user", "")
     try:
-        person = context.coordinator().person(user).value if user else None
+        person = page_context.coordinator().person(user).value if user else None
     except NotThere:
         person = None
     if person is None:
@@ -51,7 +51,7 @@ def _person() -> None:
     with sessions:
         st.subheader(_("Sessions"), anchor=False)
         _sessions(person)
-    run = context.coordinator().run().value
+    run = page_context.coordinator().run().value
     card, milestones = st.columns([3, 2], gap="large")
     with card:
         _card(person, run)
@@ -78,7 +78,7 @@ def _face(person: Person) -> None:
 
 
 def _figures(person: Person) -> None:
-    now, zone = time.time(), context.zone()
+    now, zone = time.time(), page_context.zone()
     served = ((_("Tokens served"), texts.number(person.tokens_served)),) if person.tokens_served else ()
     figures = (
         (_("Rank"), texts.DASH if person.rank is None else f"{person.rank:,}"),
@@ -118,7 +118,7 @@ def milestone(one: Milestone) -> str:
 
 def _card(person: Person, run: Run) -> None:
     try:
-        image = context.coordinator().card(person.user, current()).value.decode("utf-8", "replace")
+        image = page_context.coordinator().card(person.user, current()).value.decode("utf-8", "replace")
     except NotThere:
         return
     st.subheader(_("A card to share"), anchor=False)
@@ -182,7 +182,7 @@ def pauses(sessions: list[Session], now: float) -> dict[int, str]:
 def _badge(person: Person, run: Run) -> None:
     st.subheader(_("Badge"), anchor=False)
     try:
-        image = context.coordinator().badge(person.user).value.decode("utf-8", "replace")
+        image = page_context.coordinator().badge(person.user).value.decode("utf-8", "replace")
     except NotThere:
         return
     st.image(image)
@@ -194,4 +194,4 @@ def _badge(person: Person, run: Run) -> None:
 def public_url(run: Run) -> str:
     """Where readers reach the coordinator: the link in the command to join, or else the one that is known here."""
     link = (run.join.split() or [""])[-1].rstrip("/")
-    return link if link.startswith(("https://", "http://")) else context.url()
+    return link if link.startswith(("https://", "http://")) else page_context.url()

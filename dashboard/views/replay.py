@@ -4,7 +4,7 @@ import datetime
 
 import streamlit as st
 
-from dashboard import context, frame
+from dashboard import frame, page_context
 from dashboard.api.answers import Fill, History, Leader
 from dashboard.components.mounting import component
 from dashboard.components.story import Story, make_story
@@ -16,11 +16,11 @@ REPLAY = component("replay")
 
 def show() -> None:
     """The whole page; it stays as it was when it was opened, since a replay has its end."""
-    coordinator = context.coordinator()
+    coordinator = page_context.coordinator()
     history, fills, leaders = coordinator.history(), coordinator.fills(), coordinator.leaders("run")
     st.subheader(_("The run in half a minute"), anchor=False)
     newest = max(history.at, fills.at, leaders.at)
-    zone = context.zone()
+    zone = page_context.zone()
     story = _story(newest, current(), str(zone), zone, history.value, fills.value, leaders.value)
     if not story:
         later = _("It takes a few global steps.")

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, texts
+from dashboard import frame, page_context, texts
 from dashboard.api.client import NotThere
 from dashboard.api.team_answers import TeamPage
 from dashboard.charts import specifications as charts
@@ -20,7 +20,7 @@ def show() -> None:
 def _team() -> None:
     name = st.query_params.get("name", "")
     try:
-        team = context.coordinator().team(name).value if name else None
+        team = page_context.coordinator().team(name).value if name else None
     except NotThere:
         team = None
     if team is None:

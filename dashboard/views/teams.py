@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboard import context, frame, navigation, texts
+from dashboard import frame, navigation, page_context, texts
 from dashboard.api.client import Away
 from dashboard.api.team_answers import Team
 from dashboard.language import _, current
@@ -14,7 +14,7 @@ def teams() -> None:
     """Draw the table, with a period to choose."""
     chosen = choose_period("team-period")
     try:
-        found = context.coordinator().teams(PERIODS[chosen])
+        found = page_context.coordinator().teams(PERIODS[chosen])
     except Away:  # as an older coordinator has none
         frame.nothing_yet(_("No team yet"), _("`sahaj team LINK create NAME` begins one."))
         return

@@ -18,7 +18,7 @@ OPENING = HostLimits().hello  # seconds until the host has said hello
 
 
 class HostConnection:
-    """Requests to one host. Everything is called in the event loop; whoever waits sets the time limit."""
+    """Requests to one host. Everything is called in the event loop; the caller that waits sets the time limit."""
 
     def __init__(self, p2p: P2P, greeting: Greeting, settings: ExpertSettings, peer_id: PeerID):
         self.peer_id, self._p2p, self._greeting = peer_id, p2p, greeting

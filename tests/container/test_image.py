@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.notebook.wheel import PACKAGES
-from swarm.program import program_version
+from swarm.version import program_version
 from tests.container.dockerfile import Build, Stage, context, read_dockerfile
 
 PIP = {"PIP_RETRIES": "0", "PIP_NO_DEPS": "1"}  # without dependencies: make setup has just resolved all of them

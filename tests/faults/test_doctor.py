@@ -18,7 +18,7 @@ import pytest
 from app.join.peer_folder import IDENTITY
 from swarm.access.passes import load_authority
 from swarm.identity import load_identity
-from swarm.program import program_version
+from swarm.version import program_version
 from tests.app.doctor.conftest import (
     DESCRIPTION,
     coordinator,

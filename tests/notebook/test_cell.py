@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.notebook.build import code
 from coordinator.notebook.wheel import Program, this_program
-from swarm.program import DISTRIBUTION
+from swarm.version import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
 from tests.support.waiting import PATIENCE
 

@@ -18,12 +18,12 @@ from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
 from coordinator.checkpoints.retention import checkpoints_to_remove
-from coordinator.context import RunStatus, ServiceContext
 from coordinator.evaluation.evaluator import perplexity
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.answers import EvaluationRecord
 from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.run_context import RunStatus, ServiceContext
 from coordinator.state_folder import ADMIN_KEY
 from experts.directory.records import Listed
 from swarm.access.passes import load_authority

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import components, credentials
+from averaging.protocol import credentials, peer_components
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.catching_up import catching_up, trust
 from averaging.protocol.catching_up.adopting import Adopting
@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant("accept without parts", 1, (_accepts_without_parts,)),
     Mutant("goodbye without content", 27, (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", 27, (_goodbyes_despite_promises,)),
-    Mutant("any proposal is believed", 4, (lambda: patch.object(components, "objection", lambda *known: ""),)),
+    Mutant("any proposal is believed", 4, (lambda: patch.object(peer_components, "objection", lambda *known: ""),)),
     Mutant("contacts do not come with proposals", 3, (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
     Mutant("a restarted session votes", 1, sessions_survive=True),
     Mutant("buffers are merged on retry", 2, (_merged_buffers,)),

@@ -14,11 +14,11 @@ from pydantic import AfterValidator, Field
 from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
-from coordinator.context import ServiceContext
 from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.audits import read_evidence
 from coordinator.ledger.storage.database import LedgerError
+from coordinator.run_context import ServiceContext
 from coordinator.state_folder import EVIDENCE
 from swarm.access.join_messages import Message, Refused
 

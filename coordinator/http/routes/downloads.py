@@ -10,12 +10,12 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from coordinator.context import RunContext
 from coordinator.http.responses import LONG_CACHE_SECONDS, NOT_FOUND, Problem, cache_headers, problem_response
 from coordinator.http.routes.public import link, link_cache_seconds
 from coordinator.join_script import script
 from coordinator.notebook.build import FILE_NAME, notebook_for
 from coordinator.notebook.wheel import this_program
+from coordinator.run_context import RunContext
 from swarm.access.join_messages import TokenizerFile
 from swarm.errors import TokenizerError
 

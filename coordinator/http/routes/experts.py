@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from coordinator.context import ServiceContext
 from coordinator.http.responses import UNAVAILABLE, CachedJson
 from coordinator.http.schemas import ExpertAnswer, ExpertHealth, ExpertsAnswer, HostAnswer
 from coordinator.ledger.answers import EvaluationRecord
+from coordinator.run_context import ServiceContext
 from experts.directory.assignment import servers
 from experts.directory.records import Listed
 from experts.grid import Grid, all_uids

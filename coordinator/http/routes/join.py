@@ -15,19 +15,19 @@ from hivemind.p2p import PeerID
 from coordinator.access.hub_identity import VERIFIED_FOR, Avatars
 from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.policy import AccessPolicy, admit, check_request
-from coordinator.context import ServiceContext
 from coordinator.http.request_limits import JOIN, too_many
 from coordinator.http.responses import NO_STORE, bearer, problem_response
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.public_run import without_secrets
+from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
 from swarm.access.passes import is_verified
 from swarm.identity import peer_id_of
 from swarm.milestones import Standing
-from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
+from swarm.version import program_version
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from averaging.optimizers.schedule import learning_rate_at
-from coordinator.context import RunContext
 from coordinator.http.responses import UNAVAILABLE, CachedJson
 from coordinator.http.schemas import HistoricEvaluationAnswer, HistoryAnswer, LearningRateAnswer
 from coordinator.ledger.answers import Fills
+from coordinator.run_context import RunContext
 from swarm.run_file import OptimizerSection
 
 POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers are found and cached

@@ -12,10 +12,10 @@ from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.person_key import issue_key
 from coordinator.access.policy import admit_hub_user, refuse_if_banned
 from coordinator.access.revoked_keys import RevokedKeys
-from coordinator.context import ServiceContext
 from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.request_limits import PERSONAL_KEY
 from coordinator.http.responses import NO_STORE, bearer, problem_response
+from coordinator.run_context import ServiceContext
 from swarm import clock
 from swarm.access.join_messages import Refusal, Refused
 from swarm.access.key_messages import FRESH_FOR, HolderAnswer, KeyAnswer, KeyRequest, to_sign

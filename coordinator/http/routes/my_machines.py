@@ -6,11 +6,11 @@ from hivemind.p2p import PeerID
 
 from coordinator.access.pause_orders import PauseOrders
 from coordinator.access.person_key import PersonalKey
-from coordinator.context import ServiceContext
 from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.responses import NO_STORE, Problem, problem_response
 from coordinator.http.routes.me import ERRORS
 from coordinator.ledger.answers import MachineSummary
+from coordinator.run_context import ServiceContext
 from swarm import clock
 from swarm.access.join_messages import Refusal
 from swarm.access.passes import PassRefused, check_pass, read_pass

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from coordinator.access.hub_identity import Avatars
-from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
 from coordinator.http.card import Facts, card
 from coordinator.http.responses import (
@@ -28,6 +27,7 @@ from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, Perso
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.milestones import career
+from coordinator.run_context import RunContext
 from swarm.access.passes import is_verified
 from swarm.language import SOURCE, known
 

@@ -10,7 +10,6 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
-from coordinator.context import ServiceContext
 from coordinator.http.responses import (
     CACHE_SECONDS,
     LONG_CACHE_SECONDS,
@@ -34,10 +33,11 @@ from coordinator.ledger.history import MINUTE
 from coordinator.ledger.tables import MinuteRow
 from coordinator.notebook.build import FILE_NAME
 from coordinator.notebook.wheel import this_program
+from coordinator.run_context import ServiceContext
 from swarm import clock
 from swarm.access.join_messages import TokenizerFile
-from swarm.program import program_version
 from swarm.run_file import RunFile
+from swarm.version import program_version
 
 HOUR = 3600.0  # seconds
 NEWEST_STEPS = 1000

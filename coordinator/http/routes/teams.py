@@ -10,7 +10,6 @@ from pydantic import Field
 
 from coordinator.access.hub_identity import Avatars
 from coordinator.access.person_key import PersonalKey
-from coordinator.context import ServiceContext
 from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
 from coordinator.http.responses import (
     CACHE_SECONDS,
@@ -28,6 +27,7 @@ from coordinator.http.schemas import MyTeamAnswer, Period, TeamAnswer, TeamPerso
 from coordinator.ledger.teams.answers import TeamSummary
 from coordinator.ledger.teams.membership import NO_SUCH_TEAM, Obstacle, TeamRefused
 from coordinator.ledger.teams.names import folded
+from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import Message, Refusal
 from swarm.rate_limit import RateLimit
 

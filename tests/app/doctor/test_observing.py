@@ -23,7 +23,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
 from swarm.identity import load_identity
-from swarm.program import program_version
+from swarm.version import program_version
 from tests.app.doctor.conftest import DESCRIPTION, described, with_link
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.waiting import PATIENCE

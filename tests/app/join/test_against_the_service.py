@@ -18,14 +18,14 @@ from app.join.problems import ProblemKind
 from app.organizing.admin import admin
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
-from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import open_ledger
+from coordinator.run_context import RunStatus, ServiceContext
 from swarm.access.passes import load_authority
-from swarm.program import program_version
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
+from swarm.version import program_version
 from tests.app.join.conftest import RUN, Trained
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem

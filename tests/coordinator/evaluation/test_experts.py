@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.ledger import open_ledger
 from coordinator.replica import Snapshot
+from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from experts.expert import new_expert
 from experts.grid import all_uids

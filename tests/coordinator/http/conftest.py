@@ -16,17 +16,17 @@ from safetensors.numpy import save_file
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.request_limits import JoinLimits
 from coordinator.http.server import Server
 from coordinator.ledger.ingest import Contribution, SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.run_context import RunStatus, ServiceContext
 from swarm.access.passes import load_authority
 from swarm.identity import peer_id_of
-from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint, fingerprint
+from swarm.version import program_version
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE
 

@@ -20,9 +20,9 @@ from coordinator.ledger.audits import (
     Audits,
     read_evidence,
 )
-from coordinator.ledger.directions import AUDITS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.opposing_gradients import AUDITS
 from coordinator.ledger.probation import ENOUGH
 from coordinator.ledger.recorder import Recorder
 from coordinator.replica import Replica

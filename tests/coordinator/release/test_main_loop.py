@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
-from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import UnigramBaseline
@@ -24,6 +23,7 @@ from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
+from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm.leaving import Asked

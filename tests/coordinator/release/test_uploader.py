@@ -12,9 +12,9 @@ import pytest
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.retention import prune
-from coordinator.context import RunContext
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.uploader import Releaser
+from coordinator.run_context import RunContext
 from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
