@@ -1,4 +1,8 @@
-"""A run of 16 simulated peers in one process: real text, model, gradients, pieces, means and optimizer steps."""
+"""A run of 16 simulated peers in one process: real text, model, gradients, pieces, means and optimizer steps.
+
+As in a run, the samples of users on probation fill no batch: while there are some, or one was shut out, a global step
+takes longer, and all bring more to it.
+"""
 
 import math
 import statistics
@@ -36,15 +40,26 @@ MICRO_BATCH = 128  # samples, at most
 HONEST = (8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 128, 128, 256, 512)  # samples in a step; and the next one, if needed
 ONE_MORE = 64
 PEERS = 16
+SPARE = 1.5  # times the batches of a run in which all are useful
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Its batches by global step; a liar's are what it computes honestly."""
+    """Its batches, one after the other; a liar's are what it computes honestly."""
 
     name: str
     lies: bool
-    batches: tuple[tuple[Batch, ...], ...]
+    batches: tuple[Batch, ...]
+    each: int  # batches in a global step to which all bring something useful
+
+    @property
+    def samples(self) -> int:
+        """In such a step."""
+        return self.each * self.batches[0].samples
+
+    def between(self, begin: float, end: float) -> tuple[Batch, ...]:
+        """What it computes from so many batches on to so many."""
+        return tuple(self.batches[place % len(self.batches)] for place in range(int(begin), int(end)))
 
 
 @dataclass
@@ -69,12 +84,14 @@ def weights_with(share: float, attackers: int) -> tuple[list[int], int]:
     return honest, 8 * round(share / (1 - share) * sum(honest) / attackers / 8)
 
 
-def batches_of(run: RunFile, source: DataSource, samples: int, steps: int, seed: int) -> tuple[tuple[Batch, ...], ...]:
-    """Of a peer that computes so many samples in each global step."""
+def peer_with(run: RunFile, source: DataSource, name: str, samples: int, *, lies: bool, seed: int) -> Peer:
+    """One that computes so many samples in each global step."""
     size = min(samples, MICRO_BATCH)
+    each = -(-samples // size)
     documents = open_documents(run, [source], seed=seed, repeat=True)
     with BatchPrefetcher(documents, load_tokenizer(run), run, batch_size=size, seed=seed) as feed:
-        return tuple(tuple(feed.next() for _ in range(-(-samples // size))) for _ in range(steps))
+        batches = tuple(feed.next() for _ in range(int(SPARE * each * run.optimizer.total_steps)))
+    return Peer(name, lies, batches, each)
 
 
 class Course:
@@ -95,19 +112,23 @@ class Course:
         directions, worth, probation = Directions(), Worth(), Probation()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
+        wanted, computed = sum(peer.samples for peer in peers), dict.fromkeys((peer.name for peer in peers), 0.0)
         for step in range(self._run.optimizer.total_steps):
             self._load(state.parameters)
+            doubted = probation.users if robust == "enforce" else frozenset()
+            longer = wanted / sum(peer.samples for peer in peers if peer.name not in doubted)
             own, weights = {}, {}
             for peer in peers:
                 falsify = attack.falsify if peer.lies else None
-                batches = peer.batches[step]
+                before = computed[peer.name]
+                computed[peer.name] += peer.each * longer
+                batches = peer.between(before, computed[peer.name])
                 if peer.lies and attack.claim > 1:
                     batches = tuple(_part(one, attack.claim) for one in batches)
                 own[peer.name], masked = self._gradient([falsify(b, random) for b in batches] if falsify else batches)
                 weights[peer.name] = masked * attack.claim if peer.lies else masked
             gradients = self._sent(peers, own, weights, attack, random)
             drawn = int(lots.integers(self.grid.count)) if lots.random() < SHARE * self.grid.count else None
-            doubted = probation.users if robust == "enforce" else frozenset()
             update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn, doubted)
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))

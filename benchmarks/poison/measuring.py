@@ -13,7 +13,7 @@ from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks.learning.learner import HeldOut, begun, make_tokenizer
 from benchmarks.poison.attacks import ATTACKS, Attack
-from benchmarks.poison.course import Course, Peer, batches_of, weights_with
+from benchmarks.poison.course import Course, Peer, peer_with, weights_with
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 
 SHARES = {6: 1, 15: 1, 25: 2}  # percent of the weight, and how many liars have it
@@ -122,7 +122,7 @@ def with_other_text(run: RunFile, course: Course, other: Path, seed: int) -> dic
 
 
 def _peer(run: RunFile, source: DataSource, name: str, samples: int, lies: bool, seed: int, number: int) -> Peer:
-    return Peer(name, lies, batches_of(run, source, samples, run.optimizer.total_steps, 1000 * seed + number))
+    return peer_with(run, source, name, samples, lies=lies, seed=1000 * seed + number)
 
 
 def _source(text: Path) -> DataSource:

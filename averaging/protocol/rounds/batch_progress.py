@@ -148,7 +148,7 @@ class BatchProgress:
     ):
         self.views = PeerViews()
         self.choice = ConvenerChoice(session.me, session.timeouts, patience, now)
-        self._settings, self._send, self._contacts = session.settings, session.send, contacts
+        self._session, self._settings, self._send, self._contacts = session, session.settings, session.send, contacts
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
         self._gathered = 0  # samples of all peers, as the convener says
@@ -166,7 +166,7 @@ class BatchProgress:
     def is_full(self, now: float) -> bool:
         """Whether a round is due: the batch is there, or others say so and no commit has come for long."""
         tip = self._log.tip
-        has_all = self.views.gathered(tip.digest, now) >= self._settings.target_samples or self.choice.is_stalled(now)
+        has_all = self._gathered_here(tip.digest, now) >= self._settings.target_samples or self.choice.is_stalled(now)
         return has_all and tip.step < self._settings.last_step
 
     def new_step(self, instance: str) -> None:
@@ -214,16 +214,29 @@ class BatchProgress:
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
         if self.leads(now):
-            return self._gathered_here(now)
+            return self._gathered_here(self._voting.instance, now)
         return max(self._gathered, self._buffers.samples)
 
-    def _gathered_here(self, now: float) -> int:
-        return self.views.gathered(self._voting.instance, now)
+    def ignored(self, instance: str, now: float) -> frozenset[str]:
+        """Users whose samples fill no batch: those on probation, whom means leave out, while others train."""
+        doubted = self._session.on_probation
+        if not doubted:
+            return doubted
+        trainers = [one for one, peer in self.views.expected(instance, now).items() if peer.brings]
+        return doubted if any(self._user(one) not in doubted for one in trainers) else frozenset()
+
+    def _gathered_here(self, instance: str, now: float) -> int:
+        expected, ignored = self.views.expected(instance, now), self.ignored(instance, now)
+        return sum(peer.samples for session, peer in expected.items() if self._user(session) not in ignored)
+
+    def _user(self, session: str) -> str:
+        contact = self._contacts.get(session)
+        return session if contact is None else contact.user
 
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""
         leads = self.leads(now)
-        gathered = self._gathered_here(now) if leads else 0
+        gathered = self._gathered_here(self._voting.instance, now) if leads else 0
         return Status(self._log.head, self._voting.voter.promised, leads, gathered, self._log.anchor)
 
     def on_report(self, sender: str, report: Report, now: float) -> None:

@@ -33,6 +33,7 @@ class Situation:
     doubtful: frozenset[str] = frozenset()  # for which it does so while the others have not brought the batch
     snapshot: SnapshotName | None = None  # the newest that there is
     rollback: str | None = None  # digest of the snapshot that the authority wants back
+    ignored: frozenset[str] = frozenset()  # users whose samples fill no batch
     may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
 
     @property
@@ -112,7 +113,7 @@ class Meeting:
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        if not is_late and (self.missing or (self._lacks_samples and self._without(self.situation.doubtful))):
+        if not is_late and (self.missing or (self.lacks_samples and self._without(self.situation.doubtful))):
             return False
         return self.has_promises or (is_late and self.situation.may_reset)
 
@@ -125,8 +126,15 @@ class Meeting:
         return peers - self.calls.keys() - self._absent
 
     @property
-    def _lacks_samples(self) -> bool:
-        return sum(call.samples for call in self.calls.values()) < self._settings.target_samples
+    def samples(self) -> int:
+        """What those that called bring to the batch."""
+        ignored = self.situation.ignored
+        return sum(call.samples for session, call in self.calls.items() if self.contacts[session].user not in ignored)
+
+    @property
+    def lacks_samples(self) -> bool:
+        """Whether they bring less than a batch."""
+        return self.samples < self._settings.target_samples
 
     @property
     def members(self) -> tuple[Member, ...]:

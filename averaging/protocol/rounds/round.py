@@ -202,11 +202,10 @@ class Round:
 
     def _assign(self, now: float) -> None:
         calls, contacts = self.meeting.calls, self.meeting.contacts
-        samples = sum(call.samples for call in calls.values())
         accepting = {session for session in calls if contacts[session].reachable}
-        if samples < self._settings.target_samples:
+        if self.meeting.lacks_samples:
             self.lacks_samples = True
-            self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
+            self._fail(f"peers brought {self.meeting.samples} of {self._settings.target_samples} samples")
         elif not accepting:
             self._fail("no member accepts connections")
         else:

@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
@@ -17,6 +18,7 @@ from tests.averaging.log.headers import chain_of
 HERE = Head(3, "here")
 ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
 ASHA = Contact("asha.0", "asha", reachable=True)
+EVE = Contact("eve.0", "eve", reachable=True)
 
 
 def told(**samples: int) -> PeerViews:
@@ -119,6 +121,43 @@ def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
         assert machine.progress.gathered(1.0) == counted
+
+
+def doubting(user: str) -> LogPeer:
+    """A coordinator with two trainers, asha and eve, one of whom is on probation; a batch has four samples."""
+    machine = LogPeer(
+        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
+    )
+    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.contacts([ASHA, EVE], 0.0)
+    machine.session.on_probation = frozenset([user])
+    return machine
+
+
+def test_users_on_probation_fill_no_batch_while_others_train() -> None:
+    machine = doubting("eve")
+    machine.receive(EVE.session, Report(machine.head, 9), 1.0)
+    assert machine.progress.gathered(1.0) == 9, "nobody else trains"
+    for samples in (3, 0):  # also in the moment after a step
+        machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
+        assert machine.progress.gathered(1.0) == samples
+        assert not machine.progress.is_full(1.0)
+    machine.receive(ASHA.session, Report(machine.head, 4), 1.0)
+    assert machine.progress.is_full(1.0)
+
+
+@pytest.mark.parametrize(("doubted", "has_plan"), [("eve", False), ("nobody", True)])
+def test_a_round_to_which_only_users_on_probation_bring_enough_fails(doubted: str, has_plan: bool) -> None:
+    machine = doubting(doubted)
+    for contact, samples in ((EVE, 0), (ASHA, 4)):
+        machine.receive(contact.session, Report(machine.head, samples), 1.0)
+    actions = machine.take_actions()
+    (meet,) = {action.message for action in actions if isinstance(action, Send) and isinstance(action.message, Meet)}
+    for contact, samples in ((ASHA, 1), (EVE, 9)):
+        offer = Offer(0, weight=samples, samples=samples, loss=0.0)
+        machine.receive(contact.session, Call(meet.instance, meet.ballot, (offer,), None), 1.0)
+    sent = [action.message for action in machine.take_actions() if isinstance(action, Send)]
+    assert any(isinstance(message, Plan) for message in sent) == has_plan
 
 
 def test_a_peer_that_reports_at_each_answer_is_not_answered_without_end() -> None:
