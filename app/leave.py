@@ -17,6 +17,7 @@ from swarm.logging import logs
 
 PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
 VENV = "pyvenv.cfg"
+COMMANDS = "bin"  # of `join.sh`: links into installations
 MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
 LONGEST_LINK = 1000  # characters
 STATES = "*/experts/*.safetensors"  # of experts, in the folder of a host
@@ -80,10 +81,20 @@ def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], 
             raise SahajError(_("nothing was removed; --yes removes it without a question"))
         for one in chosen:
             _remove(one.path)
+        _remove_dangling(home / COMMANDS)
         with contextlib.suppress(OSError):  # where something else is in it
             home.rmdir()
     removed = several("Removed {n} folder, {size}.", "Removed {n} folders, {size}.", len(chosen))
     say(removed.format(n=len(chosen), size=_megabytes(sum(sizes.values()))))
+
+
+def _remove_dangling(folder: Path) -> None:
+    """Remove links to commands of installations that are gone, and their folder if nothing else is in it."""
+    with contextlib.suppress(OSError):
+        for path in list(folder.iterdir()):
+            if path.is_symlink() and not path.exists():
+                path.unlink()
+        folder.rmdir()
 
 
 def _nothing(home: Path, url: str | None, links: str) -> str:

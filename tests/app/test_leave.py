@@ -85,6 +85,16 @@ def test_all_runs_are_left_and_other_things_stay(home: Path):
         left(None)
 
 
+def test_commands_stay_as_long_as_their_installation(home: Path):
+    (home / "bin").mkdir()
+    for command, program in (("sahaj", "program-sea-0a1b2c3d"), ("hf", "program-river-0a1b2c3d")):
+        (home / "bin" / command).symlink_to(home / program / "venv")
+    left(RIVER)
+    assert names(home / "bin") == {"sahaj"}
+    left(SEA)
+    assert not (home / "bin").exists()
+
+
 def test_an_empty_home_goes_too(home: Path):
     (home / "texts" / "poem.txt").unlink()
     (home / "texts").rmdir()

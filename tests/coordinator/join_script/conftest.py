@@ -16,7 +16,7 @@ from tests.notebook.conftest import make_wheel
 from tests.notebook.conftest import served as served
 from tests.support.waiting import PATIENCE
 
-TOOLS = ("sh", "cat", "curl", "env", "grep", "mkdir", "mv", "rm", "sync", "uname")
+TOOLS = ("sh", "cat", "curl", "env", "grep", "ln", "mkdir", "mv", "rm", "sync", "uname")
 NEEDED = ("dirname",)  # by Python's own virtual environments
 RUN = "bengali"
 PROGRAM = """
