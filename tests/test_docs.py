@@ -9,7 +9,7 @@ import textwrap
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer.main
@@ -130,6 +130,10 @@ def test_examples_type_check(tmp_path: Path):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def options_of(command: Any) -> set[str]:
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+
+
 @each_page
 def test_each_command_and_its_options_exist(page: Path):
     text = re.sub(r" \\\n\s*", " ", page.read_text(encoding="utf-8"))
@@ -138,7 +142,9 @@ def test_each_command_and_its_options_exist(page: Path):
         command: Any = typer.main.get_command(app)
         while words and words[0] in (commands := getattr(command, "commands", {})):
             command = commands[words.pop(0)]
-        options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        options = options_of(command)
+        if command.allow_extra_args:  # `sahaj service install`, which takes those of `sahaj join`
+            options |= options_of(cast(Any, typer.main.get_command(app)).commands["join"])
         unknown += [f"{command.name} {word}" for word in words if word.startswith("--") and word not in options]
         unknown += words[:1] if commands else []  # it stands where a command should
     assert not unknown
