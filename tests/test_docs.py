@@ -143,7 +143,7 @@ def test_each_command_and_its_options_exist(page: Path):
         while words and words[0] in (commands := getattr(command, "commands", {})):
             command = commands[words.pop(0)]
         options = options_of(command)
-        if command.context_settings.get("allow_extra_args"):  # `sahaj service install`, which takes those of `sahaj join`
+        if command.context_settings.get("allow_extra_args"):  # those of `sahaj join`
             options |= options_of(cast(Any, typer.main.get_command(app)).commands["join"])
         unknown += [f"{command.name} {word}" for word in words if word.startswith("--") and word not in options]
         unknown += words[:1] if commands else []  # it stands where a command should
