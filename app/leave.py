@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from app.join.installation import LOCK
+from app.join.installation import COMMANDS, LOCK
 from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, name_of
 from swarm.errors import SahajError, StorageError
 from swarm.language import _, several
@@ -17,7 +17,6 @@ from swarm.logging import logs
 
 PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
 VENV = "pyvenv.cfg"
-COMMANDS = "bin"  # of `join.sh`: links into installations
 MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
 LONGEST_LINK = 1000  # characters
 STATES = "*/experts/*.safetensors"  # of experts, in the folder of a host

@@ -8,6 +8,7 @@ from typing import IO
 from swarm.errors import StorageError
 from swarm.language import _
 
+COMMANDS = "bin"  # folder beside installations, in which join.sh puts links to commands of the last one
 LOCK = "lock"  # file beside the virtual environment; join.sh makes it, and has it to itself while it installs
 ENVIRONMENT = Path(sys.prefix)  # virtual environment of this process
 _kept: list[IO[bytes]] = []
@@ -17,6 +18,12 @@ def installation(environment: Path = ENVIRONMENT) -> Path | None:
     """The folder of the installation that has this virtual environment, None if join.sh has not made it."""
     folder = environment.parent
     return folder if (folder / LOCK).is_file() else None
+
+
+def command(environment: Path = ENVIRONMENT) -> str:
+    """What a person types to call this program: its path, where join.sh has installed it and no search path has it."""
+    folder = installation(environment)
+    return "sahaj" if folder is None else str(folder.parent / COMMANDS / "sahaj")
 
 
 def keep_installation(folder: Path | None = None) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from app.join.installation import command
 from swarm.errors import NotJoined, SahajError
 from swarm.language import _
 
@@ -76,8 +77,8 @@ class JoinProblem(SahajError):
 def refer_to_doctor(error: SahajError, link: str) -> None:
     """End the message with the command that says more, if it does."""
     if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
-        command = f"sahaj doctor {shlex.quote(link)}"
-        error.args = (_("{problem}; `{command}` says more").format(problem=error, command=command),)
+        line = f"{shlex.quote(command())} doctor {shlex.quote(link)}"
+        error.args = (_("{problem}; `{command}` says more").format(problem=error, command=line),)
 
 
 def one_line(text: str) -> str:

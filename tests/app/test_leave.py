@@ -10,7 +10,7 @@ import pytest
 
 from app import leave as leaving
 from app.join import peer_folder
-from app.join.installation import LOCK, installation, keep_installation
+from app.join.installation import LOCK, command, installation, keep_installation
 from app.join.peer_folder import HOME, IDENTITY, LINK, default_folder
 from app.leave import leave
 from swarm.errors import SahajError, StorageError
@@ -87,12 +87,17 @@ def test_all_runs_are_left_and_other_things_stay(home: Path):
 
 def test_commands_stay_as_long_as_their_installation(home: Path):
     (home / "bin").mkdir()
-    for command, program in (("sahaj", "program-sea-0a1b2c3d"), ("hf", "program-river-0a1b2c3d")):
-        (home / "bin" / command).symlink_to(home / program / "venv")
+    for name, program in (("sahaj", "program-sea-0a1b2c3d"), ("hf", "program-river-0a1b2c3d")):
+        (home / "bin" / name).symlink_to(home / program / "venv")
     left(RIVER)
     assert names(home / "bin") == {"sahaj"}
     left(SEA)
     assert not (home / "bin").exists()
+
+
+def test_a_person_is_told_the_path_of_a_program_that_no_search_path_has(home: Path):
+    assert command(home / "program-river-0a1b2c3d" / "venv") == str(home / "bin" / "sahaj")
+    assert command(home / "texts" / "venv") == "sahaj"
 
 
 def test_an_empty_home_goes_too(home: Path):
@@ -148,8 +153,9 @@ def test_a_program_that_runs_keeps_its_installation_and_none_starts_while_it_cha
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(StorageError, match="being upgraded or removed"):
             keep_installation(made)
-    command = [sys.executable, "-c", PEER, str(made)]
-    peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    peer = subprocess.Popen(
+        [sys.executable, "-c", PEER, str(made)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert peer.stdout and peer.stdout.readline() == "kept\n"
         with pytest.raises(SahajError, match="a peer runs there"):
