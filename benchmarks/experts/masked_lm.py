@@ -101,7 +101,7 @@ def measure(corpus: Path | None, seeds: int, see: Callable[[str], None]) -> dict
     """The outcomes of all sides, one for each seed."""
     found: dict[str, list[Outcome]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory(prefix="sahaj-experts-") as folder:
-        run = prepared(Text(DEFAULT_RUN, corpus, stock_steps=0, stock_learning_rate=0), Path(folder))
+        run = prepared(Text(DEFAULT_RUN, corpus, stock_steps=0), Path(folder))
         held_out = HeldOut(run)
         for seed in range(seeds):
             for side in SIDES:

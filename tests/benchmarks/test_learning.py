@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
     ]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    text = learning.Text(learning.DEFAULT_RUN, corpus, stock_steps=8, stock_learning_rate=0.01)
+    text = learning.Text(learning.DEFAULT_RUN, corpus, stock_steps=8)
     small = {
         "model": {"hidden_size": 32, "intermediate_size": 64, "embedding_size": 16},
         "data": {"validation_samples": 16},
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
 
 
 def test_the_stock_curve_has_the_loss_of_the_stock_model(run: RunFile) -> None:
-    stock_run = learning.stock_of(run, 8, 0.01)
+    stock_run = learning.stock_of(run, 8)
     model = learning.stock_model(stock_run).eval()
     stock = AlbertForPreTraining(type(model.config)(**model.config.to_diff_dict())).eval()
     stock.load_state_dict(model.state_dict())
@@ -55,7 +55,7 @@ def test_the_stock_curve_has_the_loss_of_the_stock_model(run: RunFile) -> None:
 
 
 def test_both_sides_are_measured_on_the_same_held_out_text_and_take_as_many_samples_in_a_step(run: RunFile) -> None:
-    stock, ours = learning.stock_of(run, 8, 0.01), learning.with_steps(run, 2)
+    stock, ours = learning.stock_of(run, 8), learning.with_steps(run, 2)
     assert stock.data.validation == ours.data.validation
     held_out = HeldOut(stock)
     curves = [
