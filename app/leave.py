@@ -80,20 +80,22 @@ def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], 
             raise SahajError(_("nothing was removed; --yes removes it without a question"))
         for one in chosen:
             _remove(one.path)
-        _remove_dangling(home / COMMANDS)
+        _mend_links(home)
         with contextlib.suppress(OSError):  # where something else is in it
             home.rmdir()
     removed = several("Removed {n} folder, {size}.", "Removed {n} folders, {size}.", len(chosen))
     say(removed.format(n=len(chosen), size=_megabytes(sum(sizes.values()))))
 
 
-def _remove_dangling(folder: Path) -> None:
-    """Remove links to commands of installations that are gone, and their folder if nothing else is in it."""
+def _mend_links(home: Path) -> None:
+    """Have links to commands of an installation that is gone lead to one that is left; without any, remove them."""
     with contextlib.suppress(OSError):
-        for path in list(folder.iterdir()):
-            if path.is_symlink() and not path.exists():
-                path.unlink()
-        folder.rmdir()
+        for link in sorted((home / COMMANDS).iterdir()):
+            if link.is_symlink() and not link.exists() and link.readlink().is_relative_to(home):
+                link.unlink()
+                if others := sorted(home.glob(f"{PREFIX}*/venv/bin/{link.name}")):
+                    link.symlink_to(others[0])
+        (home / COMMANDS).rmdir()
 
 
 def _nothing(home: Path, url: str | None, links: str) -> str:

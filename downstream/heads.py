@@ -48,8 +48,10 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
             "put the tokenizer there that it was trained with"
         )
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or LONGEST, LONGEST)
-    tokenizer.model_max_length = limit  # where pipelines of the saved model truncate, if asked to
-    return Reader(tokenizer, min(limit, max_length or limit))
+    length = min(limit, max_length or limit)
+    tokenizer.model_max_length = length  # where pipelines of the saved model truncate, or begin another window
+    tokenizer.truncation_side = tokenizer.padding_side = "right"  # whatever it was made for
+    return Reader(tokenizer, length)
 
 
 def new_head(model: Model, task: Task, labels: Sequence[str], seed: int, *, from_scratch: bool) -> PreTrainedModel:

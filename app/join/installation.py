@@ -8,7 +8,7 @@ from typing import IO
 from swarm.errors import StorageError
 from swarm.language import _
 
-COMMANDS = "bin"  # folder beside installations, in which join.sh puts links to commands of the last one
+COMMANDS = "commands"  # folder beside installations, in which join.sh puts links to commands of the last one
 LOCK = "lock"  # file beside the virtual environment; join.sh makes it, and has it to itself while it installs
 ENVIRONMENT = Path(sys.prefix)  # virtual environment of this process
 _kept: list[IO[bytes]] = []
@@ -23,7 +23,10 @@ def installation(environment: Path = ENVIRONMENT) -> Path | None:
 def command(environment: Path = ENVIRONMENT) -> str:
     """What a person types to call this program: its path, where join.sh has installed it and no search path has it."""
     folder = installation(environment)
-    return "sahaj" if folder is None else str(folder.parent / COMMANDS / "sahaj")
+    if folder is None:
+        return "sahaj"
+    program, link = environment / "bin" / "sahaj", folder.parent / COMMANDS / "sahaj"
+    return str(link if link.is_symlink() and link.readlink() == program else program)
 
 
 def keep_installation(folder: Path | None = None) -> None:

@@ -116,7 +116,8 @@ class Course:
         for step in range(self._run.optimizer.total_steps):
             self._load(state.parameters)
             doubted = probation.users if robust == "enforce" else frozenset()
-            longer = wanted / sum(peer.samples for peer in peers if peer.name not in doubted)
+            useful = [peer for peer in peers if peer.name not in doubted] or peers
+            longer = wanted / sum(peer.samples for peer in useful)
             own, weights = {}, {}
             for peer in peers:
                 falsify = attack.falsify if peer.lies else None

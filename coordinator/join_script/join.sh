@@ -14,7 +14,7 @@ main() {
         (install_program) # what it sets ends with it
     fi
     for command in sahaj hf; do # the same path for all runs: of the one that was joined last
-        { mkdir -p "$SAHAJ_HOME/bin" && ln -sf "$home/venv/bin/$command" "$SAHAJ_HOME/bin/$command"; } 2>/dev/null || :
+        { mkdir -p "$SAHAJ_HOME/commands" && ln -sf "$home/venv/bin/$command" "$SAHAJ_HOME/commands/$command"; } 2>/dev/null || :
     done
     if [ ! -t 0 ]; then # this script came through a pipe: questions are asked at the terminal, if there is one
         if (: </dev/tty) 2>/dev/null; then exec </dev/tty; else exec </dev/null; fi
@@ -30,7 +30,7 @@ works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -I -c 'import app' 2>/
 install_program() {
     say "This joins the run $RUN ($LINK) with this computer."
     say "Its program and PyTorch go into $home and nowhere else: some 2 GB, 6 with a GPU of NVIDIA."
-    say "Ctrl-C stops this at any moment. To remove all of it: '$SAHAJ_HOME/bin/sahaj' leave '$LINK'"
+    say "Ctrl-C stops this at any moment. To remove all of it: '$SAHAJ_HOME/commands/sahaj' leave '$LINK'"
     machine=$(uname -sm)
     case $machine in
         "Linux x86_64" | "Linux aarch64" | "Darwin arm64") ;;

@@ -86,18 +86,27 @@ def test_all_runs_are_left_and_other_things_stay(home: Path):
 
 
 def test_commands_stay_as_long_as_their_installation(home: Path):
-    (home / "bin").mkdir()
-    for name, program in (("sahaj", "program-sea-0a1b2c3d"), ("hf", "program-river-0a1b2c3d")):
-        (home / "bin" / name).symlink_to(home / program / "venv")
+    commands, kept = home / "commands", home / "program-sea-0a1b2c3d" / "venv" / "bin" / "sahaj"
+    commands.mkdir()
+    kept.parent.mkdir()
+    kept.touch()
+    for name in ("sahaj", "hf"):
+        (commands / name).symlink_to(home / "program-river-0a1b2c3d" / "venv" / "bin" / name)
+    (commands / "another").symlink_to(home.parent / "not-mounted")
     left(RIVER)
-    assert names(home / "bin") == {"sahaj"}
+    assert names(commands) == {"sahaj", "another"} and (commands / "sahaj").resolve() == kept.resolve()
     left(SEA)
-    assert not (home / "bin").exists()
+    assert names(commands) == {"another"}
 
 
 def test_a_person_is_told_the_path_of_a_program_that_no_search_path_has(home: Path):
-    assert command(home / "program-river-0a1b2c3d" / "venv") == str(home / "bin" / "sahaj")
+    environment, link = home / "program-river-0a1b2c3d" / "venv", home / "commands" / "sahaj"
     assert command(home / "texts" / "venv") == "sahaj"
+    assert command(environment) == str(environment / "bin" / "sahaj")
+    link.parent.mkdir()
+    link.symlink_to(environment / "bin" / "sahaj")
+    assert command(environment) == str(link)
+    assert command(home / "program-sea-0a1b2c3d" / "venv") != str(link), "that of another run"
 
 
 def test_an_empty_home_goes_too(home: Path):

@@ -63,7 +63,7 @@ def test_the_line_leads_to_a_credited_sample_without_a_question(small_swarm: Cal
     swarm.wait_for_step(1)
     swarm.wait(lambda: [session.user for session in swarm.ledger.sessions()] == ["~Asha"], "a session in the ledger")
 
-    leave = [str(home / "bin" / "sahaj"), "leave", swarm.url, "--yes"]
+    leave = [str(home / "commands" / "sahaj"), "leave", swarm.url, "--yes"]
     refused = subprocess.run(leave, env=environment, check=False, capture_output=True, text=True)
     assert refused.returncode == 1 and "a peer runs there" in refused.stderr
     os.killpg(process.pid, signal.SIGINT)

@@ -22,6 +22,7 @@ ANSWERED = 0.2  # seconds after an answer in which a peer gets no other one, how
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
 MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before it is not counted on
 FORGIVEN = 20.0  # seconds after which it is counted on again
+LATELY = 60.0  # seconds after its last new samples in which a peer is taken to train
 MOST_DOUBLINGS = 4  # of that time, after further rounds that it misses
 
 
@@ -35,6 +36,7 @@ class PeerView:
     missed: int = 0  # rounds in a row
     missed_at: float = float("-inf")  # the last of them
     brings: bool = False  # it has had samples once: it is a trainer
+    brought_at: float = float("-inf")  # its last report of more samples than before
     answered_at: float = float("-inf")  # its last report that was
 
     def is_counted_on(self, now: float) -> bool:
@@ -56,7 +58,9 @@ class PeerViews:
 
     def note(self, session: str, head: Head | None, samples: int, now: float) -> PeerView:
         """Take in a report."""
-        known = self.peers.setdefault(session, PeerView(head, samples, now))
+        known = self.peers.setdefault(session, PeerView(head, 0, now))
+        if samples > known.samples:
+            known.brought_at = now
         known.head, known.samples, known.heard_at = head, samples, now
         known.brings = known.brings or samples > 0
         return known
@@ -85,6 +89,14 @@ class PeerViews:
         step = max((peer.head.step for peer in sending.values() if peer.head is not None), default=0)
         brings_some = any(peer.brings and peer.head and peer.head.step >= step - 1 for peer in reliable.values())
         return {one: peer for one, peer in sending.items() if one in reliable} if brings_some else sending
+
+    def training(self, now: float) -> list[str]:
+        """The peers that have been heard of lately and have brought something lately, wherever they stand."""
+        return [
+            session
+            for session, peer in self.peers.items()
+            if now - peer.heard_at <= HEARD and now - peer.brought_at <= LATELY
+        ]
 
     def gathered(self, instance: str, now: float) -> int:
         """Samples of the peers that are expected."""
@@ -217,21 +229,27 @@ class BatchProgress:
             return self._gathered_here(self._voting.instance, now)
         return max(self._gathered, self._buffers.samples)
 
-    def ignored(self, instance: str, now: float) -> frozenset[str]:
-        """Users whose samples fill no batch: those on probation, whom means leave out, while others train."""
+    def ignored(self, now: float) -> frozenset[str]:
+        """Users whose samples fill no batch: those on probation, whom means leave out, while others train.
+
+        The others may not have reported the newest header yet; what counts is that they have brought something lately.
+        """
         doubted = self._session.on_probation
-        if not doubted:
-            return doubted
-        trainers = [one for one, peer in self.views.expected(instance, now).items() if peer.brings]
-        return doubted if any(self._user(one) not in doubted for one in trainers) else frozenset()
+        if not doubted or not any(self._is_other(session, doubted) for session in self.views.training(now)):
+            return frozenset()
+        return doubted
 
     def _gathered_here(self, instance: str, now: float) -> int:
-        expected, ignored = self.views.expected(instance, now), self.ignored(instance, now)
-        return sum(peer.samples for session, peer in expected.items() if self._user(session) not in ignored)
+        ignored = self.ignored(now)
+        if not ignored:
+            return self.views.gathered(instance, now)
+        expected = self.views.expected(instance, now).items()
+        return sum(peer.samples for session, peer in expected if self._is_other(session, ignored))
 
-    def _user(self, session: str) -> str:
+    def _is_other(self, session: str, users: Collection[str]) -> bool:
+        """Whether a session is of another user than these; of one that is not listed nobody knows."""
         contact = self._contacts.get(session)
-        return session if contact is None else contact.user
+        return contact is not None and contact.user not in users
 
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""

@@ -91,7 +91,7 @@ class Convening:
             doubtful=expected - trusted,
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
-            ignored=self._progress.ignored(tip.digest, now),
+            ignored=self._progress.ignored(now),
             may_reset=me.is_coordinator and waited,
         )
         voting = self._voting

@@ -64,7 +64,7 @@ def test_the_first_start_installs_and_joins_and_the_second_one_only_joins(machin
     assert asked[2].endswith(" torch") and all("--constraint" in asked[number] for number in (2, 4))
     assert sorted(path.name for path in machine.installation.iterdir()) == ["link", "lock", "ready", "venv"]
     assert (machine.installation / "link").read_text() == f"{machine.url}\n"
-    commands = machine.installation.parent / "bin"
+    commands = machine.installation.parent / "commands"
     assert (commands / "sahaj").resolve() == (machine.installation / "venv" / "bin" / "sahaj").resolve()
     assert {path.name for path in machine.folder.iterdir()} == {"app.py", "bin", "home", "served", "uv.log"}
 

@@ -10,7 +10,7 @@ from averaging.log.header import Ballot, Head, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.batch_progress import ANSWERED, FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
+from averaging.protocol.rounds.batch_progress import ANSWERED, FORGIVEN, LATELY, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of
@@ -144,6 +144,30 @@ def test_users_on_probation_fill_no_batch_while_others_train() -> None:
         assert not machine.progress.is_full(1.0)
     machine.receive(ASHA.session, Report(machine.head, 4), 1.0)
     assert machine.progress.is_full(1.0)
+
+
+def test_a_user_on_probation_that_is_first_at_a_header_does_not_fill_the_batch_alone() -> None:
+    machine = doubting("eve")
+    machine.receive(ASHA.session, Report(Head(-1, "the one before"), 3), 1.0)
+    machine.receive(EVE.session, Report(machine.head, 9), 1.0)
+    assert machine.progress.gathered(1.0) == 0 and not machine.progress.is_full(1.0)
+
+
+def test_users_on_probation_are_not_waited_with_for_one_that_brings_nothing_any_more() -> None:
+    machine, now = doubting("eve"), 1.0
+    machine.receive(ASHA.session, Report(machine.head, 3), now)
+    while not machine.progress.is_full(now):
+        now += 2.0
+        for session, samples in ((ASHA.session, 0), (EVE.session, 9)):
+            machine.receive(session, Report(machine.head, samples), now)
+    assert LATELY < now < LATELY + 5.0
+
+
+def test_samples_of_sessions_that_are_not_listed_fill_no_batch_either() -> None:
+    machine = doubting("eve")
+    machine.receive(ASHA.session, Report(machine.head, 3), 1.0)
+    machine.receive("eve.1", Report(machine.head, 9), 1.0)
+    assert machine.progress.gathered(1.0) == 3
 
 
 @pytest.mark.parametrize(("doubted", "has_plan"), [("eve", False), ("nobody", True)])
