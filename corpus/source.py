@@ -24,7 +24,7 @@ Item = str | Unusable | Failed
 
 
 class Source(Protocol):
-    """A data source whose documents can be read any number of times."""
+    """A data source; each pass reads all of its documents."""
 
     name: str
     is_remote: bool

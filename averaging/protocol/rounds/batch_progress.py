@@ -4,7 +4,7 @@ DeDLOC (Diskin et al. 2021), section 3.1. A convener also speaks to those that d
 who leads. From the reports it knows where each peer stands, and for which of them a round waits.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from averaging.log.header import Head, extends, peer_of
@@ -35,9 +35,13 @@ class PeerView:
     heard_at: float
     missed: int = 0  # rounds in a row
     missed_at: float = float("-inf")  # the last of them
-    brings: bool = False  # it has had samples once: it is a trainer
     brought_at: float = float("-inf")  # its last report of more samples than before
     answered_at: float = float("-inf")  # its last report that was
+
+    @property
+    def brings(self) -> bool:
+        """Whether it has had samples once: it is a trainer."""
+        return self.brought_at > float("-inf")
 
     def is_counted_on(self, now: float) -> bool:
         """Whether it can be expected to call."""
@@ -62,7 +66,6 @@ class PeerViews:
         if samples > known.samples:
             known.brought_at = now
         known.head, known.samples, known.heard_at = head, samples, now
-        known.brings = known.brings or samples > 0
         return known
 
     def heard(self, session: str, now: float) -> None:
@@ -98,9 +101,9 @@ class PeerViews:
             if now - peer.heard_at <= HEARD and now - peer.brought_at <= LATELY
         ]
 
-    def gathered(self, instance: str, now: float) -> int:
-        """Samples of the peers that are expected."""
-        return sum(peer.samples for peer in self.expected(instance, now).values())
+    def gathered(self, instance: str, now: float, counts: Callable[[str], bool] = lambda session: True) -> int:
+        """Samples of the peers that are expected, and whose session counts."""
+        return sum(peer.samples for session, peer in self.expected(instance, now).items() if counts(session))
 
     def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
         present = self.present(instance, now)
@@ -230,9 +233,9 @@ class BatchProgress:
         return max(self._gathered, self._buffers.samples)
 
     def ignored(self, now: float) -> frozenset[str]:
-        """Users whose samples fill no batch: those on probation, whom means leave out, while others train.
+        """The users whose samples do not count towards the batch: those on probation, as long as other users train.
 
-        The others may not have reported the newest header yet; what counts is that they have brought something lately.
+        A user trains who has brought something lately, even if the newest header is still unknown there.
         """
         doubted = self._session.on_probation
         if not doubted or not any(self._is_other(session, doubted) for session in self.views.training(now)):
@@ -241,13 +244,10 @@ class BatchProgress:
 
     def _gathered_here(self, instance: str, now: float) -> int:
         ignored = self.ignored(now)
-        if not ignored:
-            return self.views.gathered(instance, now)
-        expected = self.views.expected(instance, now).items()
-        return sum(peer.samples for session, peer in expected if self._is_other(session, ignored))
+        return self.views.gathered(instance, now, lambda session: not ignored or self._is_other(session, ignored))
 
     def _is_other(self, session: str, users: Collection[str]) -> bool:
-        """Whether a session is of another user than these; of one that is not listed nobody knows."""
+        """Whether a session belongs to a user outside of these; False if it is not listed: its user is unknown."""
         contact = self._contacts.get(session)
         return contact is not None and contact.user not in users
 

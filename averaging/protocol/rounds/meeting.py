@@ -33,7 +33,7 @@ class Situation:
     doubtful: frozenset[str] = frozenset()  # for which it does so while the others have not brought the batch
     snapshot: SnapshotName | None = None  # the newest that there is
     rollback: str | None = None  # digest of the snapshot that the authority wants back
-    ignored: frozenset[str] = frozenset()  # users whose samples fill no batch
+    ignored: frozenset[str] = frozenset()  # users whose samples do not count towards the batch
     may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
 
     @property

@@ -21,6 +21,14 @@ ASHA = Contact("asha.0", "asha", reachable=True)
 EVE = Contact("eve.0", "eve", reachable=True)
 
 
+def leading(target_samples: int = 4, chunks: int = 1, snapshot_every: int = 99) -> LogPeer:
+    """A coordinator at the first header of a run."""
+    settings = Settings("run", target_samples=target_samples, chunks=chunks, snapshot_every=snapshot_every)
+    machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",))
+    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    return machine
+
+
 def told(**samples: int) -> PeerViews:
     """What everybody has gathered; they missed the last rounds, but for those with an underscore."""
     views = PeerViews()
@@ -75,10 +83,7 @@ def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
 
 def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while() -> None:
     """It makes no more than two steps on a part of the batch, and holds no more rounds up."""
-    machine = LogPeer(
-        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading()
     asha = replace(ASHA, reachable=False)
     steps: list[tuple[float, int]] = []  # when each was taken, and its samples
     now, gathered, lie = 0.0, 1, 4 * 4
@@ -113,10 +118,7 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
 
 
 def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
-    machine = LogPeer(
-        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading()
     machine.contacts([ASHA], 0.0)
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
@@ -125,10 +127,7 @@ def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
 
 def doubting(user: str) -> LogPeer:
     """A coordinator with two trainers, asha and eve, one of whom is on probation; a batch has four samples."""
-    machine = LogPeer(
-        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading()
     machine.contacts([ASHA, EVE], 0.0)
     machine.session.on_probation = frozenset([user])
     return machine
@@ -185,10 +184,7 @@ def test_a_round_to_which_only_users_on_probation_bring_enough_fails(doubted: st
 
 
 def test_a_peer_that_reports_at_each_answer_is_not_answered_without_end() -> None:
-    machine = LogPeer(
-        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading()
     machine.contacts([ASHA], 0.0)
     machine.take_actions()
     answered = []
@@ -200,10 +196,7 @@ def test_a_peer_that_reports_at_each_answer_is_not_answered_without_end() -> Non
 
 def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -> None:
     """While the others have not gathered the batch by themselves."""
-    machine = LogPeer(
-        ME, Settings("run", target_samples=1000, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading(target_samples=1000)
     machine.contacts([ASHA, Contact("eve.0", "eve", reachable=True)], 0.0)
     opened: dict[Ballot, float] = {}
     for tick in range(4 * 900):
@@ -224,10 +217,7 @@ def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -
 
 def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:
     """Each round that it misses must leave it the time for the next one."""
-    machine = LogPeer(
-        ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), Believing(), 0.0, held=("old",)
-    )
-    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine = leading(chunks=3, snapshot_every=5)
     machine.contacts([ASHA], 0.0)
     now = 0.0
     asked: list[tuple[Meet, float]] = []
