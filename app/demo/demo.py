@@ -15,6 +15,7 @@ from app.demo.peers import Peer, start_peer, wait_for_address
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
 from app.organizing.dashboard import free_port, is_installed
+from coordinator.evaluation.unigram import count_tokens, training_documents
 from coordinator.ledger.answers import compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
@@ -24,6 +25,7 @@ from swarm.logging import logs
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from swarm.secret_variables import hidden_secrets
 from tokenizer.command import train_from_run
+from tokenizer.loading import load_tokenizer
 
 DEFAULT_RUN = Path(__file__).parents[2] / "runs" / "demo.yaml"
 MARKER = ".sahaj-demo"  # in the demo's folder: what is there may be replaced
@@ -149,13 +151,15 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
 
 def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console: Console) -> int:
     """Report what the model has learned, the figures, and whether everything happened; returns the exit status."""
-    from app.demo.fill_masks import fill_masks, render
+    from app.demo.fill_masks import fill_masks, frequent_tokens, render
 
     path = save_summary(summary, out)
     if summary.checkpoint:
         console.rule("what the model has learned")
         sentences = sample_sentences(out / "corpus", run.language, 3 * SENTENCES)
-        console.print(render(fill_masks(Path(summary.checkpoint), sentences, count=SENTENCES)))
+        counts = count_tokens(training_documents(run), load_tokenizer(run), run.language)
+        filled = fill_masks(Path(summary.checkpoint), sentences, frequent_tokens(counts), count=SENTENCES)
+        console.print(render(filled))
     console.rule("the figures")
     console.print(
         f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "

@@ -1,7 +1,7 @@
 """Fills masks in held-out sentences with a saved checkpoint, by nothing but Transformers."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from coordinator.checkpoints.checkpoint import read_state
 from coordinator.evaluation.probes import likeliest
 from swarm.logging.logs import silence_hugging_face
+
+OFTEN = 2000  # tokens of the text within which a word has to come once on average, to be learned in a demo's minutes
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,21 @@ class FilledMask:
     predictions: tuple[Prediction, ...]
 
 
-def fill_masks(checkpoint: Path, sentences: Iterable[str], *, count: int = 5, top: int = 5) -> list[FilledMask]:
+def frequent_tokens(counts: Sequence[int]) -> frozenset[int]:
+    """The tokens that come often enough to be learned, by how often each one of the vocabulary occurs."""
+    total = sum(counts)
+    return frozenset(token for token, count in enumerate(counts) if count * OFTEN >= total > 0)
+
+
+def fill_masks(
+    checkpoint: Path, sentences: Iterable[str], frequent: Collection[int], *, count: int = 5, top: int = 5
+) -> list[FilledMask]:
     """Mask one word in each of the first `count` sentences that have a fitting one, and ask the model for it.
 
     The same checkpoint and sentences give the same result.
+
+    Args:
+        frequent: tokens of which the word may be.
 
     Raises:
         CheckpointError: the folder is not a checkpoint.
@@ -55,22 +68,26 @@ def fill_masks(checkpoint: Path, sentences: Iterable[str], *, count: int = 5, to
             sentence, truncation=True, max_length=longest, return_offsets_mapping=True, return_tensors="pt"
         )
         spans = [(start, end) for start, end in batch.pop("offset_mapping")[0].tolist()]
-        position = choose_word(sentence, batch.word_ids(), spans)
+        fits = [token in frequent for token in batch["input_ids"][0].tolist()]
+        position = choose_word(sentence, batch.word_ids(), spans, fits)
         if position is not None:
             filled.append(_fill(model, tokenizer, batch, sentence, position, spans[position], top))
     return filled
 
 
-def choose_word(sentence: str, words: Sequence[int | None], spans: Sequence[tuple[int, int]]) -> int | None:
-    """The position of the token to mask: the longest word that is a single token, or the first of equally long ones.
+def choose_word(
+    sentence: str, words: Sequence[int | None], spans: Sequence[tuple[int, int]], fits: Sequence[bool]
+) -> int | None:
+    """The position of the token to mask: the longest word that is a single fitting token, the first of equals.
 
     Args:
         sentence: the text.
         words: for each token the number of its word, None for special tokens.
         spans: for each token where it starts and ends in the sentence, in characters.
+        fits: for each token whether it may be masked.
 
     Returns:
-        The token's position, or None where no word of letters is a single token.
+        The token's position, or None where no word of letters is a single fitting token.
     """
     extent: dict[int, tuple[int, int]] = {}
     for word, (start, end) in zip(words, spans, strict=True):
@@ -78,8 +95,8 @@ def choose_word(sentence: str, words: Sequence[int | None], spans: Sequence[tupl
             first, last = extent.get(word, (start, end))
             extent[word] = min(first, start), max(last, end)
     lengths = {}
-    for position, (word, (start, end)) in enumerate(zip(words, spans, strict=True)):
-        if word is None:
+    for position, (word, (start, end), is_fit) in enumerate(zip(words, spans, fits, strict=True)):
+        if word is None or not is_fit:
             continue
         # without spaces, as a word may begin with a token that is nothing but the space before it
         text = sentence[start:end].strip()

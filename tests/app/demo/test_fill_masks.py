@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from app.demo.fill_masks import FilledMask, Prediction, choose_word, fill_masks, render
+from app.demo.fill_masks import FilledMask, Prediction, choose_word, fill_masks, frequent_tokens, render
 from coordinator.checkpoints.checkpoint import CheckpointError
 from tests.support.waiting import PATIENCE
 
@@ -19,22 +19,39 @@ SPANS = [
 ]  # fmt: skip
 
 
+def chosen(sentence: str, words: list[int | None], spans: list[tuple[int, int]]) -> int | None:
+    """Where all tokens fit."""
+    return choose_word(sentence, words, spans, [True] * len(words))
+
+
 def test_the_longest_word_that_is_one_token_is_masked() -> None:
-    position = choose_word(SENTENCE, WORDS, SPANS)
+    position = chosen(SENTENCE, WORDS, SPANS)
     assert position is not None
     assert SENTENCE[slice(*SPANS[position])].strip() == "peers"
 
 
+def test_a_word_that_does_not_fit_is_not_masked() -> None:
+    peers = SPANS.index((15, 21))
+    position = choose_word(SENTENCE, WORDS, SPANS, [place != peers for place in range(len(SPANS))])
+    assert position is not None
+    assert SENTENCE[slice(*SPANS[position])].strip() == "down"
+
+
+def test_tokens_that_come_often_are_frequent() -> None:
+    assert frequent_tokens([0, 1, 2, 3997]) == {2, 3}
+    assert frequent_tokens([0, 0]) == frozenset()
+
+
 def test_of_equally_long_words_the_first_is_masked() -> None:
-    assert choose_word("go on", [0, 1], [(0, 2), (2, 5)]) == 0
+    assert chosen("go on", [0, 1], [(0, 2), (2, 5)]) == 0
 
 
 def test_a_word_may_begin_with_a_token_for_the_space_before_it() -> None:
-    assert choose_word("a boat", [0, 1, 1], [(0, 1), (1, 2), (2, 6)]) == 2
+    assert chosen("a boat", [0, 1, 1], [(0, 1), (1, 2), (2, 6)]) == 2
 
 
 def test_a_word_with_signs_above_and_below_its_letters_is_a_word() -> None:
-    assert choose_word("এই নৌকা।", [0, 1, 2], [(0, 2), (2, 7), (7, 8)]) == 1
+    assert chosen("এই নৌকা।", [0, 1, 2], [(0, 2), (2, 7), (7, 8)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -49,11 +66,14 @@ def test_a_word_with_signs_above_and_below_its_letters_is_a_word() -> None:
 def test_a_sentence_without_a_fitting_word_is_left_alone(
     sentence: str, words: list[int | None], spans: list[tuple[int, int]]
 ) -> None:
-    assert choose_word(sentence, words, spans) is None
+    assert chosen(sentence, words, spans) is None
+
+
+ALL = range(100_000)  # tokens
 
 
 def test_masks_are_filled_by_the_checkpoint(checkpoint: Path) -> None:
-    filled = fill_masks(checkpoint, ["Nobody knows the river.", "123", "All the boats.", "To the sea."], count=2)
+    filled = fill_masks(checkpoint, ["Nobody knows the river.", "123", "All the boats.", "To the sea."], ALL, count=2)
     assert [one.sentence for one in filled] == ["Nobody knows [MASK] river.", "All [MASK] boats."]
     assert [one.answer for one in filled] == ["the", "the"]
     for one in filled:
@@ -66,22 +86,26 @@ def test_masks_are_filled_by_the_checkpoint(checkpoint: Path) -> None:
 
 def test_the_same_checkpoint_and_sentences_give_the_same_result(checkpoint: Path) -> None:
     sentences = ["Nobody knows the river.", "All the boats."]
-    assert fill_masks(checkpoint, sentences) == fill_masks(checkpoint, iter(sentences))
+    assert fill_masks(checkpoint, sentences, ALL) == fill_masks(checkpoint, iter(sentences), ALL)
+
+
+def test_only_frequent_words_are_masked(checkpoint: Path) -> None:
+    assert fill_masks(checkpoint, ["Nobody knows the river."], frozenset()) == []
 
 
 def test_a_sentence_longer_than_the_model_reads_is_cut(checkpoint: Path) -> None:
-    (filled,) = fill_masks(checkpoint, ["all the boats " * 100])
+    (filled,) = fill_masks(checkpoint, ["all the boats " * 100], ALL)
     assert filled.sentence.startswith("all [MASK] boats all the boats")
 
 
 def test_a_folder_that_is_no_checkpoint_ends_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
-        fill_masks(tmp_path, ["All the boats."])
+        fill_masks(tmp_path, ["All the boats."], ALL)
 
 
 def test_loading_leaves_the_console_alone(checkpoint: Path) -> None:
     program = "import sys; from pathlib import Path; from app.demo.fill_masks import fill_masks; "
-    program += "fill_masks(Path(sys.argv[1]), ['All the boats.'])"
+    program += "fill_masks(Path(sys.argv[1]), ['All the boats.'], range(100000))"
     loaded = subprocess.run(
         [sys.executable, "-c", program, str(checkpoint)],
         cwd=Path(__file__).parents[3],
