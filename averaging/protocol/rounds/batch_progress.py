@@ -230,7 +230,8 @@ class BatchProgress:
         """Samples of all peers towards the next step, as far as this one knows."""
         if self.leads(now):
             return self._gathered_here(self._voting.instance, now)
-        return max(self._gathered, self._buffers.samples)
+        counts = self._session.me.user not in self._session.on_probation  # else the convener says whether it does
+        return max(self._gathered, self._buffers.samples if counts else 0)
 
     def ignored(self, now: float) -> frozenset[str]:
         """The users whose samples do not count towards the batch: those on probation, as long as other users train.

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Head, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
-from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
+from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Status, Vote
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.batch_progress import ANSWERED, FORGIVEN, LATELY, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
@@ -21,10 +21,10 @@ ASHA = Contact("asha.0", "asha", reachable=True)
 EVE = Contact("eve.0", "eve", reachable=True)
 
 
-def leading(target_samples: int = 4, chunks: int = 1, snapshot_every: int = 99) -> LogPeer:
-    """A coordinator at the first header of a run."""
+def leading(target_samples: int = 4, chunks: int = 1, snapshot_every: int = 99, me: Contact = ME) -> LogPeer:
+    """A coordinator at the first header of a run, or another peer there."""
     settings = Settings("run", target_samples=target_samples, chunks=chunks, snapshot_every=snapshot_every)
-    machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",))
+    machine = LogPeer(me, settings, Believing(), 0.0, held=("old",))
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     return machine
 
@@ -143,6 +143,16 @@ def test_users_on_probation_fill_no_batch_while_others_train() -> None:
         assert not machine.progress.is_full(1.0)
     machine.receive(ASHA.session, Report(machine.head, 4), 1.0)
     assert machine.progress.is_full(1.0)
+
+
+@pytest.mark.parametrize(("doubted", "shown"), [("eve", 1), ("asha", 9)])
+def test_what_a_peer_on_probation_has_is_shown_as_the_convener_counts_it(doubted: str, shown: int) -> None:
+    machine = leading(me=EVE)
+    machine.contacts([ME, ASHA], 0.0)
+    machine.session.on_probation = frozenset([doubted])
+    machine.computed(9, 1.0, samples=9)
+    machine.receive(ME.session, Status(machine.head, None, convenes=True, gathered=1), 1.0)
+    assert machine.progress.gathered(1.0) == shown
 
 
 def test_a_user_on_probation_that_is_first_at_a_header_does_not_fill_the_batch_alone() -> None:
