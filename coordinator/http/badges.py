@@ -61,8 +61,8 @@ def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
 
 
 def readable(count: int) -> str:
-    """A count with a unit, as 1.2M: two digits are enough on a badge."""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+    """A count with a unit of the pages, as 1.2M: two digits are enough on a badge."""
+    for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= 0.9995 * size:
             return f"{count / size:.1f}{unit}" if count < 99.95 * size else f"{count / size:.0f}{unit}"
     return str(count)

@@ -62,9 +62,8 @@ def card(facts: Facts, language: str) -> bytes:
         parts.append(_text(label, x, 326, LABEL_SIZE, fill="#9fc3da", room=room - 20))
     parts += _curve(facts.curve, facts.visits)
     if len(facts.curve) > 1:
-        parts.append(
-            _text(_("Loss of the run; bright while they were there"), LEFT, 602, 24, fill="#9fc3da", room=RIGHT - LEFT)
-        )
+        caption = _("Loss of the run; highlighted while this person took part")
+        parts.append(_text(caption, LEFT, 602, 24, fill="#9fc3da", room=RIGHT - LEFT))
     label = escaped(" | ".join([run, name, *(f"{value} {what}" for value, what in figures)]))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     start = f'{head} role="img" aria-label="{label}" font-family="{FONTS}">\n<title>{label}</title>'

@@ -58,7 +58,7 @@ def kernel_of(python: str) -> str:
     where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
     done = subprocess.run([python, "-I", "-c", where], check=False, capture_output=True, text=True)
     if done.returncode:
-        told = _("{python}: {program} there is another program: {command}, and try again.")
+        told = _("{python}: the {program} installed there is a different build. Run {command}, then try again.")
         command = f"%pip uninstall --yes {PROGRAM}"
         sys.exit(told.format(python=python, program=f"{PROGRAM} {VERSION}", command=command))
     return done.stdout.strip()

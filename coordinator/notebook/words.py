@@ -30,7 +30,8 @@ def welcome(language: Language, run: str, *, has_link: bool) -> str:
             "# " + _("Join {run}").format(run=run),
             _(
                 "Many people train one language model together here, each with whatever computer they have: this "
-                "notebook lends the one that Google, Kaggle or you provide. You need no knowledge of training."
+                "notebook lends them the computer that it runs on, from Google, from Kaggle or your own. You need no "
+                "knowledge of training."
             ),
             _(
                 "The provider decides what such a computer may be used for. Colab's {faq} has been quoted as "
@@ -59,8 +60,8 @@ def meanwhile(language: Language) -> str:
             "*global step*, after which everybody's model is a little better."
         ),
         _(
-            "**Loss** says how bad the guesses are: it falls. **You** is what you have contributed, **Swarm** what all "
-            "people have."
+            "**Loss** says how bad the guesses are: it falls as the model learns. **You** shows what you have "
+            "contributed, **Swarm** what everybody has contributed together."
         ),
         _(
             "**To stop**, press the button again (or *Runtime → Interrupt execution*). What you have contributed still "
@@ -72,10 +73,10 @@ def meanwhile(language: Language) -> str:
         ),
     ]
     warning = _(
-        "The cell runs the program that the run's organizer offers, with all that this notebook may see: use it for "
-        "runs of people whom you trust. Others see your name, the kind of device and what it has computed. If the "
-        "public model card is to name contributors, the cell says so before training begins: stop it then, and tell "
-        "the organizer if you do not want to be named."
+        "The cell runs the program that the run's organizer offers, and that program can see everything that this "
+        "notebook can: use it only for runs of people you trust. Others see your name, the kind of device and what it "
+        "has computed. If the public model card is to name contributors, the cell says so before training begins: stop "
+        "it then, and tell the organizer if you do not want to be named."
     )
     listed = "\n".join(f"- {item}" for item in items)
     heading = _("What you see then")

@@ -79,7 +79,11 @@ def metadata(facts: Facts) -> ModelCardData:
 def _beginning(run: RunFile, _: Translate) -> str:
     if run.model.start_from is None:
         is_counted = run.model.embeddings == "counted"
-        return _("random weights and counts of its text") if is_counted else _("random weights")
+        return (
+            _("random weights, with word vectors computed from counts in the training text")
+            if is_counted
+            else _("random weights")
+        )
     name = base_model(run)
     if not name:
         return _("the weights of another model of the organizer")
@@ -98,12 +102,12 @@ def _scores(facts: Facts, _: Translate) -> Iterator[tuple[str, str]]:
     if state.eval_loss is not None:
         yield _("held-out loss of masked tokens, nats"), f"{state.eval_loss:.3f}"
     if state.unigram_loss is not None and state.below_unigram is not None:
-        yield _("loss of a table of word frequencies on the same tokens, nats"), f"{state.unigram_loss:.3f}"
-        yield _("how far the model is below that table, nats"), f"{state.below_unigram:.3f}"
+        yield _("loss of guessing from word frequencies alone on the same tokens, nats"), f"{state.unigram_loss:.3f}"
+        yield _("how far the model is below that, nats"), f"{state.below_unigram:.3f}"
     if state.perplexity is not None:
         yield _("perplexity of masked tokens"), f"{state.perplexity:,.2f}"
     if state.sentence_order_accuracy is not None:
-        yield _("order of two segments, share right"), f"{state.sentence_order_accuracy:.1%}"
+        yield _("sentence order accuracy"), f"{state.sentence_order_accuracy:.1%}"
 
 
 def _eval_results(facts: Facts) -> Iterator[EvalResult]:

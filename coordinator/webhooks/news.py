@@ -56,8 +56,10 @@ class News:
         if self._has_ended(step) and not self._ended:
             self._ended = True
             total = self._run.optimizer.total_steps
-            after = f"after {step} global steps" if step >= total else f"at global step {step} of {total}, by order"
-            best = f" The best checkpoint has a held-out loss of {self._best:.2f}." if self._best < float("inf") else ""
+            stopped = f"at global step {step} of {total}: the organizer stopped it"
+            after = f"after {step} global steps" if step >= total else stopped
+            is_known = self._best < float("inf")
+            best = f" The best checkpoint has a held-out loss of {self._best:.2f} nats." if is_known else ""
             self._tell(f"The run {self._run.name} has ended {after}.{best}")
 
     def note_checkpoint(self, state: TrainerState, filled: Sequence[FilledSentence] = ()) -> None:
@@ -96,13 +98,14 @@ class News:
 
 
 def describe_loss(state: TrainerState) -> str:
-    """The held-out loss, and where a table of word frequencies is."""
+    """The held-out loss, and how far it is from that of word frequencies alone."""
     if state.eval_loss is None:
         return "It was not evaluated."
-    table = ""
+    compared = ""
     if (below := state.below_unigram) is not None:
-        table = f", {abs(below):.2f} {'below' if below >= 0 else 'above'} that of a table of word frequencies"
-    return f"Held-out loss: {state.eval_loss:.2f} nats{table}."
+        where = "below" if below >= 0 else "above"
+        compared = f", {abs(below):.2f} {where} guessing from word frequencies alone"
+    return f"Held-out loss: {state.eval_loss:.2f} nats{compared}."
 
 
 def in_words(filled: FilledSentence) -> str:

@@ -39,7 +39,7 @@ def test_a_card_says_what_somebody_gave() -> None:
     assert written(card(FACTS, "en")) == [
         *("A", "asha", "bengali"),
         *("1.2M", "samples", "302", "hours", "12", "rank", "9", "days in a row"),
-        "Loss of the run; bright while they were there",
+        "Loss of the run; highlighted while this person took part",
     ]
     assert "নমুনা" in written(card(FACTS, "bn"))
     assert written(card(replace(FACTS, samples=0), "en"))[3:5] == ["9", "tokens served"]
