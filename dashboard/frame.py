@@ -15,7 +15,7 @@ HEAD_INTERVALS = 3  # refresh intervals between two looks of the head, which sel
 
 PAINT = 0.4  # seconds
 
-# Streamlit has no switch for these: a grid of figures, and calm while a page looks for newer ones
+# Streamlit has no switch for these: a grid of figures with their whole labels, and calm while newer ones are looked for
 STYLE = """<style>
 .stMainBlockContainer {max-width: 1180px; padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-figures, .st-key-person-figures, .st-key-machine-figures, .st-key-expert-figures {
@@ -23,6 +23,9 @@ STYLE = """<style>
 .st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
 .st-key-my-machines {max-width: 640px} .st-key-my-machines button {min-height: 3.25rem}
 .st-key-way-in {min-height: 19rem}
+[data-testid="stMetricLabel"] [data-testid="stMarkdownContainer"], [data-testid="stMetricLabel"] p,
+[data-testid="stMetricDelta"] [data-testid="stMarkdownContainer"], [data-testid="stMetricDelta"] p {
+  white-space: normal !important}
 [data-stale="true"] {opacity: 1 !important; transition: none !important}
 [data-testid="stStatusWidget"] {display: none}
 @media (max-width: 640px) {
@@ -51,7 +54,8 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
         try:
             show()
         except Away as away:
-            why = _("{problem}. The page tries again by itself.").format(problem=texts.plain(str(away)))
+            problem = texts.plain(str(away))
+            why = _("{problem}. The page tries again by itself.").format(problem=problem[:1].upper() + problem[1:])
             nothing_yet(_("These figures are not available now"), why)
 
     st.fragment(run_every=intervals * page_context.refresh())(part)()
@@ -83,7 +87,7 @@ def _status(found: Found[Progress]) -> None:
     elif progress.finished:
         st.badge(_("Finished"), icon=":material/flag:", color="violet")
     elif progress.paused:
-        st.badge(_("Paused"), icon=":material/pause_circle:", color="orange")
+        st.badge(_("Closed to newcomers"), icon=":material/pause_circle:", color="orange")
     elif progress.users_present:
         here = texts.people(progress.users_present)
         st.badge(_("Training · {people} here now").format(people=here), color="green")
@@ -97,8 +101,8 @@ def _banners(found: Found[Progress]) -> None:
         since = texts.moment(found.at, page_context.zone(), now)
         st.warning(
             _(
-                "**The coordinator cannot be reached.** These are the figures of {moment}, {ago}; the page looks for "
-                "newer ones by itself. Training continues meanwhile."
+                "**The coordinator, the server that keeps this run's figures, cannot be reached.** The figures below "
+                "are from {moment} ({ago}); the page keeps trying to update them. Training continues meanwhile."
             ).format(moment=since, ago=texts.ago(now - found.at)),
             icon=":material/cloud_off:",
         )
@@ -113,7 +117,7 @@ def _banners(found: Found[Progress]) -> None:
             thanks = _("Thank you to {people} for {samples} samples.").format(people=people, samples=samples)
         st.success(f"{how} {thanks}", icon=":material/flag:")
     elif progress.paused:
-        later = _("**Newcomers are asked to come back later.** Training continues.")
+        later = _("**The run takes no newcomers for now.** Training continues; please come back later.")
         st.warning(later, icon=":material/pause_circle:")
 
 
@@ -129,7 +133,7 @@ def no_contact(away: Away) -> None:
             ),
             text_alignment="center",
         )
-        looks = _("This page looks for it by itself; there is no need to load it again.")
+        looks = _("This page keeps trying; there is no need to reload it.")
         st.caption(looks, text_alignment="center")
     keep_new(_look_again)
 

@@ -105,10 +105,13 @@ def change(value: float | None) -> str | None:
 
 
 def below_frequencies(value: float | None) -> str | None:
-    """2.46 below word frequencies: a held-out loss beside that of a table of them."""
+    """2.46 nats better than word frequencies alone: a held-out loss beside that of a table of them."""
     if value is None or not math.isfinite(value):
         return None
-    words = _("{nats} below word frequencies") if value >= 0 else _("{nats} above word frequencies")
+    if value >= 0:
+        words = _("{nats} nats better than word frequencies alone")
+    else:
+        words = _("{nats} nats worse than word frequencies alone")
     return words.format(nats=f"{abs(value):.2f}")
 
 

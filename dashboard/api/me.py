@@ -32,7 +32,7 @@ class Me(Keyed):
     """A person's part of the API."""
 
     PREFIX: ClassVar[str] = "me"
-    WRONG_KEY: ClassVar[str] = "this is no personal key of this run, or it has expired; get one with sahaj me LINK"
+    WRONG_KEY: ClassVar[str] = "this is not a personal key for this run, or it has expired; get one with sahaj me LINK"
 
     def machines(self) -> MyMachines:
         """All that the key is for."""

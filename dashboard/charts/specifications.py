@@ -63,11 +63,11 @@ def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]
     scores = [
         alt.Tooltip("step:Q", title=_("checkpoint of step"), format=",d"),
         alt.Tooltip("loss:Q", title=_("held-out loss"), format=".3f"),
-        alt.Tooltip("below:Q", title=_("below word frequencies"), format=".2f"),
+        alt.Tooltip("below:Q", title=_("below word frequencies alone"), format=".2f"),
         alt.Tooltip("perplexity:Q", title=_("perplexity"), format=",.1f"),
     ]
     if has_order:
-        scores.append(alt.Tooltip("order:Q", title=_("sentence order right"), format=".0%"))
+        scores.append(alt.Tooltip("order:Q", title=_("sentence order accuracy"), format=".0%"))
     table = base.transform_filter("datum.kind == 'unigram'").encode(y)
     layers = [
         table.mark_rule(strokeDash=[6, 4], color=GRAY, strokeWidth=1.5).encode(tooltip=pointed[1:]),
@@ -91,7 +91,7 @@ def lines(axis: str, unit: str, names: tuple[str, ...], form: str = ",.0f", tick
         alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4, minExtent=30)),
         alt.Color("what:N", title=None, scale=alt.Scale(domain=list(names)), legend=legend),
     )
-    pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title=_("of"))]
+    pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title=_("curve"))]
     layered = alt.layer(base.mark_line(strokeWidth=1.8), base.mark_point(size=140, opacity=0).encode(tooltip=pointed))
     return _finished(layered, SMALL, _(" and ").join(names))
 
@@ -136,7 +136,7 @@ def days() -> dict[str, Any]:
 
 @cached
 def timeline() -> dict[str, Any]:
-    """Columns device, start, end, what (Here now, Pauses or Ended), samples: a bar for each session."""
+    """Columns device, start, end, what (Here now, Paused or Ended), samples: a bar for each session."""
     chart = (
         _chart()
         .mark_bar(height=14, cornerRadius=3)
@@ -147,7 +147,7 @@ def timeline() -> dict[str, Any]:
             alt.Opacity(
                 "what:N",
                 title=None,
-                scale=alt.Scale(domain=[_("Here now"), _("Pauses"), _("Ended")], range=[1, 0.7, 0.45]),
+                scale=alt.Scale(domain=[_("Here now"), _("Paused"), _("Ended")], range=[1, 0.7, 0.45]),
                 legend=_legend("square"),
             ),
             tooltip=[
@@ -203,12 +203,12 @@ def bubbles(colours: tuple[str, ...], inks: tuple[str, str], seen: tuple[str, ..
 
 
 @cached
-def bars(unit: str, form: str = ",.0f") -> dict[str, Any]:
-    """Columns what, value: a bar for each, the longest first."""
+def bars(noun: str, unit: str, form: str = ",.0f") -> dict[str, Any]:
+    """Columns what (which `noun`), value: a bar for each, the longest first."""
     base = _chart().encode(
         alt.Y("what:N", title=None, sort="-x", axis=alt.Axis(labelLimit=210, ticks=False, domain=False)),
         alt.X("value:Q", title=None, axis=None),
-        tooltip=[alt.Tooltip("what:N", title=_("of")), alt.Tooltip("value:Q", title=unit, format=form)],
+        tooltip=[alt.Tooltip("what:N", title=noun), alt.Tooltip("value:Q", title=unit, format=form)],
     )
     figures = base.mark_text(align="left", dx=5, color=GRAY).encode(text=alt.Text("value:Q", format=form))
     return _finished(alt.layer(base.mark_bar(cornerRadiusEnd=3, height=16), figures), {"step": 28}, unit)

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard.language import _, mark
 
 ROWS_SEEN = 14
-PERIODS = {mark("Whole run"): "run", mark("7 days"): "week", mark("Today"): "day"}
+PERIODS = {mark("Whole run"): "run", mark("7 days"): "week", mark("Today (UTC)"): "day"}
 
 
 def choose_period(key: str) -> str:

@@ -20,8 +20,8 @@ def experts() -> None:
     st.subheader(_("Experts"), anchor=False)
     st.caption(
         _(
-            "Parts of the model that lie on the machines of volunteers, who serve them to the trainers. One that "
-            "nobody serves is left out until a host with a copy takes over."
+            "Experts are parts of the model that run on volunteers' machines; trainers send them tokens to process. "
+            "An expert that no host serves is left out until a host with a copy takes over."
         )
     )
     _figures(found)
@@ -43,8 +43,8 @@ def _figures(found: Experts) -> None:
     ]
     if losses is not None and with_experts is not None:
         gain = losses.loss - with_experts
-        change = (_("{nats} lower") if gain >= 0 else _("{nats} higher")).format(nats=f"{abs(gain):.3f}")
-        figures.append((_("Held-out loss"), f"{with_experts:.3f}", change))
+        change = _("{nats} nats lower with experts") if gain >= 0 else _("{nats} nats higher with experts")
+        figures.append((_("Held-out loss"), f"{with_experts:.3f}", change.format(nats=f"{abs(gain):.3f}")))
         figures.append((_("Without experts"), f"{losses.loss:.3f}", None))
     with st.container(key="expert-figures"):
         for label, value, note in figures:
@@ -78,9 +78,10 @@ def _names(one: Expert) -> str:
 def _hosts(hosts: list[Host]) -> None:
     if not hosts:
         st.caption(
-            _("No host is there now; the trunk trains alone. To host some: {command} and the run's link.").format(
-                command="`sahaj host-experts`"
-            )
+            _(
+                "No host is here now; the rest of the model trains without experts. To host some, run {command} with "
+                "the run's link."
+            ).format(command="`sahaj host-experts`")
         )
         return
     table = pd.DataFrame(
@@ -96,7 +97,7 @@ def _hosts(hosts: list[Host]) -> None:
         _("Serves"): st.column_config.NumberColumn(format="localized", help=_("experts")),
         _("Copies"): st.column_config.NumberColumn(format="localized", help=_("of experts that others serve")),
         _("Waiting"): st.column_config.NumberColumn(
-            format="%.2f s", help=_("work in the queue; from 2 s on calls are refused")
+            format="%.2f s", help=_("Work waiting in its queue, in seconds; from 2 s on it refuses requests.")
         ),
     }
     st.dataframe(table, hide_index=True, column_config=columns, placeholder="", key="hosts")

@@ -47,7 +47,7 @@ def _table(at: float, period: str, zone: str, language: str, _leaders: list[Lead
             _("Samples"): [one.samples for one in _leaders],
             _("Share"): [one.share for one in _leaders],
             _("Tokens served"): [one.tokens_served for one in _leaders],
-            _("Hours"): [one.hours for one in _leaders],
+            _("Machine hours"): [one.hours for one in _leaders],
             _("Sessions"): [one.sessions for one in _leaders],
             _("Last seen"): pd.to_datetime([one.last_seen for one in _leaders], unit="s", utc=True).tz_convert(zone),
             "Hub": [texts.hub_page(one.user, one.verified) for one in _leaders],
@@ -70,7 +70,7 @@ def _rows(table: pd.DataFrame) -> None:
         )
         if table[_("Tokens served")].any()
         else None,
-        _("Hours"): st.column_config.NumberColumn(format="compact"),
+        _("Machine hours"): st.column_config.NumberColumn(format="compact"),
         _("Sessions"): st.column_config.NumberColumn(format="localized"),
         _("Last seen"): st.column_config.DatetimeColumn(format="distance"),
         "Hub": st.column_config.LinkColumn("Hub", display_text=_("profile")),

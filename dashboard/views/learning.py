@@ -25,7 +25,7 @@ def show() -> None:
 
 def _axis(key: str) -> str:
     axes = [charts.STEP, charts.TIME]
-    return st.segmented_control(_("Against"), axes, default=charts.STEP, format_func=_, key=key) or charts.STEP
+    return st.segmented_control(_("Horizontal axis"), axes, default=charts.STEP, format_func=_, key=key) or charts.STEP
 
 
 def _losses() -> None:
@@ -45,27 +45,27 @@ def _losses() -> None:
     has_order = any(one.sentence_order_accuracy is not None for one in checkpoints)
     charts.draw(charts.loss(axis, has_order), tables.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
     meaning = _(
-        "How surprised the model is by words that were hidden from it, in nats; less is better. "
-        "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
+        "How badly the model guesses hidden words, in nats (a unit of surprise); lower is better. The held-out loss is "
+        "measured on text that nobody trains on; ◆ marks checkpoints, saved copies of the model."
     )
     if (unigram := history.value.unigram_loss) is not None:
-        table = _(
-            "The dashed line, at {nats}, is what a table of word frequencies has on the same text: "
+        alone = _(
+            "The dashed line, at {nats} nats, is the loss of guessing from word frequencies alone on the same text: "
             "below it, the model knows more than which words are common."
         )
-        meaning = f"{meaning} {table.format(nats=f'{unigram:.2f}')}"
+        meaning = f"{meaning} {alone.format(nats=f'{unigram:.2f}')}"
     st.caption(meaning)
     if checkpoints and st.toggle(_("Checkpoints and their scores"), key="show-scores"):
         _scores(checkpoints)
 
 
 def _scores(checkpoints: list[Checkpoint]) -> None:
-    order = _("Order of sentences right")
+    order = _("Sentence order accuracy")
     table = pd.DataFrame(
         {
             _("Global step"): [one.step for one in checkpoints],
             _("Held-out loss"): [one.eval_loss for one in checkpoints],
-            _("Below word frequencies"): [one.below_unigram for one in checkpoints],
+            _("Below word frequencies alone"): [one.below_unigram for one in checkpoints],
             _("Perplexity"): [one.perplexity for one in checkpoints],
             order: [one.sentence_order_accuracy for one in checkpoints],
             _("Saved"): pd.to_datetime(
@@ -78,7 +78,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
     columns = {
         _("Global step"): st.column_config.NumberColumn(format="localized"),
         _("Held-out loss"): st.column_config.NumberColumn(format="%.3f"),
-        _("Below word frequencies"): st.column_config.NumberColumn(format="%.2f"),
+        _("Below word frequencies alone"): st.column_config.NumberColumn(format="%.2f"),
         _("Perplexity"): st.column_config.NumberColumn(format="%.1f"),
         order: st.column_config.NumberColumn(format="percent"),
         _("Saved"): st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),
@@ -116,7 +116,8 @@ def _swarm() -> None:
     now = page_context.coordinator().progress().value.step
     st.subheader(_("The swarm"), anchor=False)
     if not history.value.minutes:
-        frame.nothing_yet(_("Nothing has been measured yet"), _("Speed and peers are noted every minute."))
+        recorded = _("Speed and the number of devices are recorded every minute.")
+        frame.nothing_yet(_("Nothing has been measured yet"), recorded)
         return
     axis = _axis("swarm-axis")
     parts: list[Callable[[], None]] = [
@@ -124,7 +125,9 @@ def _swarm() -> None:
         lambda: _line(history, axis, _("tokens/s"), ("tokens_per_second", _("Tokens a second"))),
         lambda: _line(history, axis, "", ("sessions", _("Devices")), ("users", _("People"))),
         lambda: _rate(history, axis, now),
-        lambda: _line(history, axis, _("seconds"), ("averaging_seconds", _("Seconds a round")), form=",.1f"),
+        lambda: _line(
+            history, axis, _("seconds"), ("averaging_seconds", _("Seconds per averaging round")), form=",.1f"
+        ),
         lambda: _line(history, axis, "", ("failed", _("Rounds that failed")), form=".2%", ticks=".0%"),
     ]
     for left in range(0, len(parts), 2):

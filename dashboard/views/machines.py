@@ -25,8 +25,8 @@ def _machines() -> None:
     _figures(machines)
     kinds, places = st.columns(2, gap="large")
     with kinds:
-        st.subheader(_("What they gave"), anchor=False)
-        _bars([(one.device, one.samples) for one in machines.devices], _("samples"), ".3~s")
+        st.subheader(_("Samples by kind of device"), anchor=False)
+        _bars([(one.device, one.samples) for one in machines.devices], _("device"), _("samples"), ".3~s")
     with places:
         st.subheader(_("Where people are"), anchor=False)
         _countries(machines.countries)
@@ -42,8 +42,8 @@ def _figures(machines: Machines) -> None:
         (_("Kinds of device"), texts.number(len(machines.devices))),
         (_("In client mode now"), texts.number(firewalled.present)),
         (_("Reachable now"), texts.number(reachable.present)),
-        (_("Sessions ever"), texts.number(firewalled.sessions + reachable.sessions)),
-        (_("Samples in client mode"), texts.percent(_part(firewalled.samples, reachable.samples))),
+        (_("Sessions so far"), texts.number(firewalled.sessions + reachable.sessions)),
+        (_("Share of samples from client mode"), texts.percent(_part(firewalled.samples, reachable.samples))),
     )
     with st.container(key="machine-figures"):
         for label, value in figures:
@@ -57,22 +57,26 @@ def _part(one: int, other: int) -> float | None:
     return one / (one + other) if one + other else None
 
 
-def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
+def _bars(values: list[tuple[str, float]], noun: str, unit: str, form: str) -> None:
     largest = sorted(values, key=lambda pair: pair[1], reverse=True)
     shown = [(texts.line(name, 60), value) for name, value in largest[:MOST_BARS]]
     rest = sum(value for _, value in largest[MOST_BARS:])
     if rest:
         shown.append((_("{n} others").format(n=len(largest) - MOST_BARS), rest))
-    charts.draw(charts.bars(unit, form), pd.DataFrame(shown, columns=["what", "value"]), f"bars-{unit}")
+    charts.draw(charts.bars(noun, unit, form), pd.DataFrame(shown, columns=["what", "value"]), f"bars-{unit}")
 
 
 def _countries(countries: list[Country]) -> None:
     if not countries:
-        stated = _("Only people who state their country are counted: {command}")
-        frame.nothing_yet(_("No country yet"), stated.format(command="sahaj join URL --country BD"))
+        stated = _(
+            "Only people who give their country are counted. To be counted, join with your two-letter country code, "
+            "such as BD for Bangladesh: {command}"
+        )
+        frame.nothing_yet(_("No country yet"), stated.format(command="`sahaj join LINK --country BD`"))
         return
-    _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], _("people"), ",d")
-    st.caption(_("Of people who stated their country."))
+    named = [(f"{flag(one.country)} {one.country}", one.people) for one in countries]
+    _bars(named, _("country"), _("people"), ",d")
+    st.caption(_("Of people who gave their country."))
 
 
 def flag(country: str) -> str:

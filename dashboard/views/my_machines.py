@@ -12,7 +12,7 @@ from dashboard.api.client import is_private
 from dashboard.api.keyed import OrderRefused, WrongKey
 from dashboard.api.me import Me, MyMachine
 from dashboard.language import _
-from dashboard.views.person import public_url
+from dashboard.views.person import paused, public_url
 
 PARAMETER = "key"  # of the address
 KEY, RESULT = "personal-key", "personal-result"  # in the session
@@ -33,9 +33,14 @@ def show() -> None:
 def _way_in() -> None:
     if refused := st.session_state.pop(RESULT, None):
         st.error(refused)
-    st.markdown(_("On a machine that trains, this prints the link to this page with your personal key:"))
+    st.markdown(
+        _(
+            "Run this command on one of your machines that has joined. It prints a link to this page that contains "
+            "your personal key:"
+        )
+    )
     st.code(f"sahaj me {public_url(page_context.coordinator().run().value)}", language=None, wrap_lines=True)
-    st.caption(_("Open that link on your phone: then you pause your machines from anywhere, and have them go on."))
+    st.caption(_("Open that link on your phone to pause and resume your machines from anywhere."))
     with st.form("personal-key", width=460):
         key = st.text_input(_("Personal key"), type="password", autocomplete="off", max_chars=600, key="personal-typed")
         entered = st.form_submit_button(_("Open"), type="primary", icon=":material/key:", width="stretch")
@@ -49,7 +54,7 @@ def _machines() -> None:
     try:
         found = me.machines()
     except WrongKey:
-        st.session_state[RESULT] = _("This is no personal key of this run, or it has expired.")
+        st.session_state[RESULT] = _("This is not a personal key for this run, or it has expired.")
         _forget()
         st.rerun(scope="app")
     except OrderRefused as refused:
@@ -71,11 +76,11 @@ def _machines() -> None:
             with st.expander(_("Away: {n}").format(n=len(away)), expanded=len(away) == len(found.machines)):
                 for one in away:
                     _machine(me, one, time.time())
-    st.caption(_("A machine follows within 15 seconds, wherever it is. No credit is lost by a pause."))
+    st.caption(_("A machine follows within about 15 seconds, wherever it is. You lose no credit by pausing."))
     st.caption(
-        _("This page forgets the key when it is closed. Keep the link of `sahaj me`, and show it to nobody.")
+        _("This page forgets the key when you close it. Keep the link that `sahaj me` printed, and do not share it.")
         if _is_safe()
-        else _("**This page is not encrypted.** Others who read the key on its way can do all that you can do here.")
+        else _("**This page is not encrypted.** Anyone who intercepts the key can do everything here that you can.")
     )
     st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
 
@@ -108,10 +113,9 @@ def status(machine: MyMachine) -> tuple[str, str, str]:
     if machine.ordered:
         return _("Paused by you"), "orange", ":material/pause_circle:"
     if machine.doing == "training":
-        return _("Trains"), "green", ":material/bolt:"
+        return _("Training"), "green", ":material/bolt:"
     if machine.doing == "pausing":
-        why = _(texts.line(machine.pause, 20))
-        return _("Pauses: {why}").format(why=why), "gray", ":material/pause:"
+        return paused(machine.pause), "gray", ":material/pause:"
     return _("Away"), "gray", ":material/power_settings_new:"
 
 
@@ -119,7 +123,7 @@ def figures(machine: MyMachine, now: float) -> list[str]:
     """What a machine has done, and how fast it is or when it was here last."""
     done = _("{n} samples").format(n=texts.number(machine.samples))
     if machine.doing == "training":
-        return [done, _("{n} a second").format(n=texts.number(machine.samples_per_second))]
+        return [done, _("{n} samples a second").format(n=texts.number(machine.samples_per_second))]
     return [done, _("last seen {when}").format(when=texts.ago(now - machine.last_seen))]
 
 

@@ -1,4 +1,4 @@
-"""For the organizer: flags, bans, announcements, pausing and stopping. The admin key stays in this session."""
+"""For the organizer: flags, bans, announcements, closing and stopping the run. The admin key stays in this session."""
 
 import time
 from typing import Any
@@ -33,12 +33,12 @@ def not_private() -> str:
     if not is_private(page_context.url()):
         return _(
             "**The key would travel to the coordinator without encryption.** "
-            "Give orders with `sahaj admin` on the coordinator's machine, or serve the run over HTTPS."
+            "Use `sahaj admin` on the coordinator's machine instead, or serve the run over HTTPS."
         )
     if st.context.url and not is_private(st.context.url):
         return _(
             "**This page is not encrypted, and others on the network could read the key.** "
-            "Open it over HTTPS or on its own machine, or give orders with `sahaj admin`."
+            "Open it over HTTPS or on the machine that serves it, or use `sahaj admin` instead."
         )
     return ""
 
@@ -46,7 +46,12 @@ def not_private() -> str:
 def _key_form() -> None:
     with st.form("admin-key", width=460):
         key = st.text_input(_("Admin key"), type="password", autocomplete="off", max_chars=200, key="organizer-typed")
-        st.caption(_("It is in `NAME-state/admin.key`. This page keeps it while it is open, and nowhere else."))
+        st.caption(
+            _(
+                "You find the key on the coordinator's machine, in the file `NAME-state/admin.key` (NAME is the run's "
+                "name). The key is kept only while this page is open."
+            )
+        )
         entered = st.form_submit_button(_("Open"), type="primary", icon=":material/key:")
     if not entered:
         return
@@ -87,17 +92,19 @@ def _state(orders: Orders, decisions: Decisions) -> None:
         if decisions.stopped:
             st.badge(_("Stopped"), color="violet", icon=":material/flag:")
         elif decisions.paused:
-            st.badge(_("Paused"), color="orange", icon=":material/pause_circle:")
+            st.badge(_("Closed to newcomers"), color="orange", icon=":material/pause_circle:")
         else:
-            st.badge(_("Open"), color="green", icon=":material/lock_open:")
-        if decisions.paused or decisions.stopped:
-            _order(_("Resume"), orders, "resume", icon=":material/play_arrow:")
+            st.badge(_("Accepting newcomers"), color="green", icon=":material/lock_open:")
+        if decisions.paused or decisions.stopped:  # one order takes back both
+            again = _("Resume") if decisions.stopped else _("Open to newcomers")
+            _order(again, orders, "resume", icon=":material/play_arrow:")
         else:
             later = _("Newcomers are asked to come back later.")
-            _order(_("Pause"), orders, "pause", icon=":material/pause:", help=later)
+            _order(_("Close to newcomers"), orders, "pause", icon=":material/pause:", help=later)
         if not decisions.stopped:
             with st.popover(_("Stop the run"), icon=":material/stop_circle:"):
-                st.markdown(_("All trainers leave within a minute. *Resume* lets people join again."))
+                leave = _("All machines stop training and leave within a minute. *Resume* lets people join again.")
+                st.markdown(leave)
                 _order(_("Stop it for everybody"), orders, "stop", type="primary")
 
 
@@ -129,8 +136,8 @@ def _people(orders: Orders, decisions: Decisions) -> None:
 def _flags(flags: list[Flag] | None) -> None:
     st.markdown(_("**Flags**"))
     if not flags:
-        old, none = _("This coordinator is too old to raise flags."), _("No flags: no peer's loss looks odd.")
-        st.caption(old if flags is None else none)
+        old = _("This coordinator is too old to raise flags.")
+        st.caption(old if flags is None else _("No flags: nothing odd has been seen about any peer."))
         return
     zone, now = page_context.zone(), time.time()
     table = pd.DataFrame(

@@ -92,28 +92,28 @@ def _join() -> None:
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")
             st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
-            if run.notebook.startswith(("http://", "https://")):
+            if has_download := run.notebook.startswith(("http://", "https://")):
                 st.link_button(_("Notebook"), run.notebook, icon=":material/download:")
             if run.one_line:
                 with st.popover(_("Other ways"), icon=":material/terminal:"):
                     _other_ways(run, join)
         free = _("It is free, and you may leave at any moment.")
-        upload = _("In Colab, upload the notebook.") if colab.endswith("#create=true") else ""
-        st.caption(f"{free} {upload}".strip())
+        upload = _("For Colab, first download the notebook with the button above, then choose File → Upload notebook.")
+        st.caption(f"{free} {upload}" if has_download and colab.endswith("#create=true") else free)
 
 
 def _other_ways(run: Run, join: str) -> None:
     """What to type where the program is installed already, or by another tool."""
-    st.markdown(_("The line is for a terminal of Linux or macOS; on Windows for one of WSL. With uv instead:"))
+    st.markdown(_("Run that command in a terminal on Linux or macOS, or in WSL on Windows. To use uv instead:"))
     st.code(f"uvx --from {run.program} {join}", language=None, wrap_lines=True)
-    st.markdown(_("Where the program is installed:"))
+    st.markdown(_("If the program is already installed:"))
     st.code(join, language=None, wrap_lines=True)
 
 
 def _who_may(run: Run, progress: Progress) -> str:
     """Whether the run accepts the reader, in one sentence."""
     if progress.paused:
-        return ":material/pause_circle: " + _("Paused: come back later.")
+        return ":material/pause_circle: " + _("Closed to newcomers for now: please come back later.")
     if run.access.open:
         return ":material/lock_open: " + _("Open to everybody: choose a name and begin.")
     groups = [
@@ -148,16 +148,19 @@ def _figures() -> None:
     progress = page_context.coordinator().progress().value
     gained = progress.last_hour or LastHour()
     lately = _("{change} in 1 h") if gained.seconds > 3500 else _("{change} in {n} min")
+    step = _("One update of the model, made from everybody's samples together")
+    sample = _("Pieces of text with hidden words that computers have trained on")
+    token = _("Words and parts of words in these samples")
     figures = (
-        (_("Global step"), f"{progress.step:,}", gained.steps),
-        (_("Samples"), texts.number(progress.samples), gained.samples),
-        (_("Tokens read"), texts.number(progress.tokens), gained.tokens),
-        (_("People here now"), texts.number(progress.users_present), gained.users_present),
-        (_("People ever"), texts.number(progress.users_ever), gained.users_ever),
-        (_("Hours of computing"), texts.number(progress.hours), gained.hours),
+        (_("Global step"), f"{progress.step:,}", gained.steps, step),
+        (_("Samples"), texts.number(progress.samples), gained.samples, sample),
+        (_("Tokens read"), texts.number(progress.tokens), gained.tokens, token),
+        (_("People here now"), texts.number(progress.users_present), gained.users_present, None),
+        (_("People so far"), texts.number(progress.users_ever), gained.users_ever, None),
+        (_("Machine hours"), texts.number(progress.hours), gained.hours, None),
     )
     with st.container(key="figures"):
-        for label, value, change in figures:
+        for label, value, change, meaning in figures:
             shown = texts.change(change)
             st.metric(
                 label,
@@ -166,6 +169,7 @@ def _figures() -> None:
                 delta_color="normal" if change and change > 0 else "off",
                 border=True,
                 height="stretch",
+                help=meaning,
             )
         _loss(progress)
         _finish(progress)
@@ -175,12 +179,15 @@ def _loss(progress: Progress) -> None:
     value = texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}"
     below = texts.below_frequencies(progress.below_unigram)
     training = None if progress.loss is None else _("training {nats}").format(nats=f"{progress.loss:.2f}")
-    meaning = None
+    meaning = _(
+        "The loss says how badly the model guesses hidden words in text that it was not trained on; lower is better."
+    )
     if progress.unigram_loss is not None:
-        meaning = _(
-            "A table of word frequencies has {nats} on the same text: below it, the model knows more than which words "
+        alone = _(
+            "Guessing from word frequencies alone gives {nats} nats: below that, the model knows more than which words "
             "are common."
-        ).format(nats=f"{progress.unigram_loss:.2f}")
+        )
+        meaning = f"{meaning} {alone.format(nats=f'{progress.unigram_loss:.2f}')}"
     st.metric(
         _("Held-out loss"),
         value,
@@ -202,7 +209,7 @@ def _finish(progress: Progress) -> None:
     if progress.finish is not None:
         value = texts.span(max(60.0, progress.finish - now))
         when = texts.moment(progress.finish, page_context.zone(), now)
-    st.metric(_("Finished in"), value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
+    st.metric(_("Time left"), value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
 
 
 def _glimpse() -> None:

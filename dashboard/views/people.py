@@ -15,7 +15,7 @@ from dashboard.views.experts import experts
 from dashboard.views.leaderboard import leaderboard
 from dashboard.views.teams import teams
 
-SEEN = (mark("here now"), mark("today"), mark("in the last 7 days"), mark("earlier"))
+SEEN = (mark("here now"), mark("in the last 24 hours"), mark("in the last 7 days"), mark("earlier"))
 LIGHT, LIGHT_INKS = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#ffffff", "#1b2733")
 DARK, DARK_INKS = ("#56b4e9", "#2bbd93", "#e69f00", "#7d8e9d"), ("#0b1117", "#0b1117")
 MOST_BUBBLES = 200
@@ -32,9 +32,9 @@ def show() -> None:
 
 
 def _boards() -> None:
-    """Of persons, or of teams."""
+    """Of people, or of teams."""
     st.subheader(_("Leaderboard"), anchor=False)
-    boards = {mark("Persons"): leaderboard, mark("Teams"): teams}
+    boards = {mark("People"): leaderboard, mark("Teams"): teams}
     kinds = list(boards)
     kind = st.segmented_control(
         _("Board"), kinds, default=kinds[0], format_func=_, key="board", label_visibility="collapsed"
@@ -51,9 +51,9 @@ def _bubbles() -> None:
     seen = tuple(map(_, SEEN))
     charts.draw(charts.bubbles(colours, inks, seen, ASPECT), _circles(found.at, current(), found.value), "bubbles")
     left = len(found.value) - MOST_BUBBLES
-    caption = _("A bubble is a person, its area what they gave, its colour when they were here last.")
+    caption = _("Each bubble is a person: its area shows how much they gave, its colour when they were last here.")
     if left > 0:
-        others = _("The {n} with most are drawn, {left} more are in the table.")
+        others = _("The {n} people who gave most are drawn; {left} more are in the table.")
         caption = f"{caption} {others.format(n=MOST_BUBBLES, left=texts.number(left))}"
     st.caption(caption)
 
@@ -98,7 +98,7 @@ def _thanks() -> None:
     with st.container(height=220):
         st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples or one.tokens_served))
     st.download_button(
-        _("For the model card (Markdown)"),
+        _("Download the names for a model card (Markdown)"),
         page_context.coordinator().thanks().value,
         file_name="thanks.md",
         mime="text/markdown",

@@ -15,7 +15,13 @@ from dashboard.components.mounting import component
 from dashboard.language import _, current, mark
 from dashboard.views.teams import link_to
 
-PAUSES = (mark("paused"), mark("battery"), mark("metered line"), mark("traffic"), mark("hours"))  # as peers say
+NO_REASON = "paused"
+PAUSES = {  # why a machine pauses, by what peers say
+    "battery": mark("running on battery"),
+    "metered line": mark("metered connection"),
+    "traffic": mark("daily data limit reached"),
+    "hours": mark("outside its set hours"),
+}
 MOST_MILESTONES = 10  # shown, the newest
 CARD = component("card")
 AWAY_FOR = 86400.0  # seconds for which a machine that has left for a pause is shown as pausing
@@ -34,11 +40,11 @@ def _person() -> None:
         person = None
     if person is None:
         unknown = (
-            _("This run does not know “{name}”").format(name=texts.name(user))
+            _("Nobody called “{name}” has taken part in this run").format(name=texts.name(user))
             if user
-            else _("This run does not know anybody")
+            else _("No name was given")
         )
-        frame.nothing_yet(unknown, _("Names are on the page People; they are spelled exactly."))
+        frame.nothing_yet(unknown, _("The page People lists all names; the spelling must match exactly."))
         return
     _face(person)
     if person.team:
@@ -69,7 +75,7 @@ def _face(person: Person) -> None:
         if person.present:
             st.badge(_("Here now"), icon=":material/bolt:", color="green")
         if reasons := pauses(person.sessions, time.time()):
-            st.badge(_("Pauses: {why}").format(why=", ".join(reasons.values())), icon=":material/pause:", color="gray")
+            st.badge(paused(*reasons.values()), icon=":material/pause:", color="gray")
         page = texts.hub_page(person.user, person.verified)
         if page:
             st.link_button("Hugging Face", page, icon=":material/open_in_new:", type="tertiary")
@@ -85,7 +91,7 @@ def _figures(person: Person) -> None:
         (_("Samples"), texts.number(person.samples)),
         (_("Share of the run"), texts.percent(person.share)),
         *served,
-        (_("Hours"), texts.number(person.hours)),
+        (_("Machine hours"), texts.number(person.hours)),
         (_("First seen"), texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
         (_("Last seen"), texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),
     )
@@ -155,7 +161,7 @@ def _sessions(person: Person) -> None:
             "device": texts.line(one.device, 60),
             "start": one.started,
             "end": max(one.last_seen, one.started),
-            "what": _("Pauses") if number in pausing else _("Here now") if one.present else _("Ended"),
+            "what": _("Paused") if number in pausing else _("Here now") if one.present else _("Ended"),
             "samples": one.samples,
         }
         for number, one in enumerate(person.sessions)
@@ -166,15 +172,22 @@ def _sessions(person: Person) -> None:
     charts.draw(charts.timeline(), table, "timeline")
 
 
+def paused(*reasons: str) -> str:
+    """What is said of machines that pause, with the reasons that peers give, each once."""
+    named = [_(PAUSES[one]) if one in PAUSES else texts.plain(one, 20) for one in reasons if one != NO_REASON]
+    why = ", ".join(dict.fromkeys(filter(None, named)))
+    return _("Paused: {why}").format(why=why) if why else _("Paused")
+
+
 def pauses(sessions: list[Session], now: float) -> dict[int, str]:
-    """Why machines of a person compute nothing now, by the places of their sessions, which are the newest first.
+    """What peers say of why a person's machines compute nothing now, by the places of their sessions, newest first.
 
     For a pause of hours a machine has left the run, and its session has ended.
     """
     found, devices = {}, set()
     for number, one in enumerate(sessions):
         if one.pause and (one.present or (one.device not in devices and now - one.last_seen < AWAY_FOR)):
-            found[number] = _(texts.line(one.pause, 20))
+            found[number] = one.pause
         devices.add(one.device)
     return found
 

@@ -54,7 +54,7 @@ def _texts() -> dict[str, str]:
         "trained": _("Training loss"),
         "held": _("Held-out loss"),
         "table": _("Word frequencies alone"),
-        "crowd": _("People here; a mark is somebody new"),
+        "crowd": _("People here; each mark is a newcomer"),
         "lossPlot": _("Training loss and held-out loss over the run"),
         "peoplePlot": _("People who are here, over the run"),
         "newcomers": _("New: {names}"),

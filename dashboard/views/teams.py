@@ -16,13 +16,18 @@ def teams() -> None:
     try:
         found = page_context.coordinator().teams(PERIODS[chosen])
     except Away:  # as an older coordinator has none
-        frame.nothing_yet(_("No team yet"), _("`sahaj team LINK create NAME` begins one."))
+        frame.nothing_yet(_("No team yet"), _("To start one: `sahaj team LINK create NAME`."))
         return
     if not found.value:
-        frame.nothing_yet(_("No team yet"), _("`sahaj team LINK create NAME` begins one."))
+        frame.nothing_yet(_("No team yet"), _("To start one: `sahaj team LINK create NAME`."))
         return
     _rows(_table(found.at, chosen, current(), found.value))
-    st.caption(_("What somebody gives while in a team stays with it. Choose a row to see a team's page."))
+    st.caption(
+        _(
+            "What members give while in a team stays with the team, even after they leave. Choose a row to see a "
+            "team's page."
+        )
+    )
 
 
 @st.cache_resource(show_spinner=False, max_entries=12)

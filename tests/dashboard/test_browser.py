@@ -26,7 +26,7 @@ PAGES = {  # title: what is there when it is ready
     "Learning": "Rounds that failed",
     "People": "Thank you",
     "Machines": "Where people are",
-    "Replay": "a mark is somebody new",
+    "Replay": "each mark is a newcomer",
     "Organizer": "Admin key",
 }
 GROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(16, 23, 30)"}
@@ -128,8 +128,8 @@ def nothing_came_of_it(page: Page) -> None:
 def test_times_are_those_of_the_readers_zone(browser: Browser, month_pages: Pages, month: Served) -> None:
     zone = "America/Los_Angeles"  # far from UTC, and from where other readers are
     with reading(browser, month_pages.url, zone=zone) as reader:
-        reader.open("", "Finished in")
-        card = reader.page.locator("[data-testid=stMetric]", has_text="Finished in")
+        reader.open("", "Time left")
+        card = reader.page.locator("[data-testid=stMetric]", has_text="Time left")
         expect(card).to_contain_text(":")
         shown = card.locator("[data-testid=stMetricDelta]").inner_text()
     there = datetime.datetime.fromtimestamp(month.ask("progress").json()["finish"], ZoneInfo(zone))
@@ -191,7 +191,7 @@ def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, wid
 @pytest.mark.parametrize(
     ("state", "order", "text"),
     [
-        ("paused", lambda board: board.pause(), "Newcomers are asked to come back later"),
+        ("paused", lambda board: board.pause(), "The run takes no newcomers for now"),
         ("finished", lambda board: board.stop(), "The organizer has ended this run"),
     ],
 )
@@ -213,14 +213,16 @@ def test_while_the_coordinator_is_away_its_last_figures_stay(
     browser: Browser, month_pages: Pages, month: Served, width: str
 ) -> None:
     with reading(browser, month_pages.url, width) as reader:
-        reader.open("", "Hours of computing")
+        reader.open("", "Machine hours")
         month_pages.switch.lead_to(None)
-        reader.see("The coordinator cannot be reached.")
-        reader.see("Hours of computing")
+        reader.see("The coordinator, the server that keeps this run's figures, cannot be reached.")
+        reader.see("Machine hours")
         reader.settle()
         reader.picture(SCREENSHOTS / f"away-{width}.png")
         month_pages.switch.lead_to(month.url)
-        expect(reader.page.get_by_text("The coordinator cannot be reached.")).to_have_count(0)
+        expect(
+            reader.page.get_by_text("The coordinator, the server that keeps this run's figures, cannot be reached.")
+        ).to_have_count(0)
         assert reader.problems == []
 
 

@@ -17,7 +17,7 @@ from tests.support.small_swarm import SmallSwarm, free_port
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
-AWAY = "The coordinator cannot be reached."
+AWAY = "The coordinator, the server that keeps this run's figures, cannot be reached."
 OVER = "The organizer has ended this run"
 READY = {
     "Overview": "Who makes it happen",

@@ -49,7 +49,7 @@ def test_a_replay_begins_by_itself_stops_and_is_moved_by_the_keyboard(
     browser: Browser, small_pages: Pages, small: Served, width: str
 ) -> None:
     with reading(browser, small_pages.url, width) as reader:
-        reader.open("replay", "a mark is somebody new")
+        reader.open("replay", "each mark is a newcomer")
         button, slider = reader.page.locator(".controls button"), reader.page.get_by_role("slider")
         expect(slider).not_to_have_value("0")
         slider.focus()
@@ -82,7 +82,7 @@ def test_a_replay_begins_by_itself_stops_and_is_moved_by_the_keyboard(
 def test_a_reader_who_wants_no_motion_sees_the_end(browser: Browser, small_pages: Pages) -> None:
     with reading(browser, small_pages.url) as reader:
         reader.page.emulate_media(reduced_motion="reduce")
-        reader.open("replay", "a mark is somebody new")
+        reader.open("replay", "each mark is a newcomer")
         expect(reader.page.locator(".controls button")).to_have_accessible_name("Play")
         expect(reader.page.get_by_role("slider")).to_have_value("1000")
 

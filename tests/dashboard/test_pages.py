@@ -83,11 +83,11 @@ def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTes
     assert shown["Samples"] == texts.number(progress["samples"])
     assert shown["Tokens read"] == texts.number(progress["tokens"])
     assert shown["People here now"] == texts.number(progress["users_present"])
-    assert shown["People ever"] == texts.number(progress["users_ever"])
-    assert shown["Hours of computing"] == texts.number(progress["hours"])
+    assert shown["People so far"] == texts.number(progress["users_ever"])
+    assert shown["Machine hours"] == texts.number(progress["hours"])
     assert shown["Held-out loss"] == f"{progress['eval_loss']:.2f}"
     compared = next(metric for metric in app.metric if metric.label == "Held-out loss")
-    assert compared.delta == f"{progress['below_unigram']:.2f} below word frequencies"
+    assert compared.delta == f"{progress['below_unigram']:.2f} nats better than word frequencies alone"
     assert "Open to everybody" in words(app)
 
 
@@ -131,14 +131,14 @@ def test_the_overview_of_an_empty_run_invites(show: Callable[..., AppTest], empt
     assert not app.exception
     assert "Waiting for people" in words(app)
     assert "The curve begins with the first global step" in words(app)
-    assert figures(app)["Finished in"] == texts.DASH
+    assert figures(app)["Time left"] == texts.DASH
     assert app.code
 
 
 def test_a_paused_run_says_so_and_does_not_pretend_to_be_open(show: Callable[..., AppTest], decided: Served) -> None:
     decided.context.notices.pause()
-    app = once_it_says("Newcomers are asked to come back later", show())
-    assert "Paused: come back later" in words(app)
+    app = once_it_says("The run takes no newcomers for now", show())
+    assert "Closed to newcomers for now: please come back later" in words(app)
     assert "Open to everybody" not in words(app)
 
 
@@ -164,9 +164,9 @@ def test_the_last_figures_stay_with_their_age(show: Callable[..., AppTest], smal
     app = show(None, switch.url)
     before = figures(app)
     switch.close()
-    once_it_says("**The coordinator cannot be reached.** These are the figures of ", app)
+    once_it_says("cannot be reached.** The figures below are from ", app)
     assert "just now" in words(app)
-    assert figures(app) | {"Finished in": ""} == before | {"Finished in": ""}
+    assert figures(app) | {"Time left": ""} == before | {"Time left": ""}
 
 
 def test_without_a_url_the_page_says_what_to_set(show: Callable[..., AppTest]) -> None:
@@ -195,7 +195,7 @@ def test_the_leaderboard_is_searched_by_part_of_a_name(show: Callable[..., AppTe
 
 def test_the_leaderboard_of_a_day_is_another(show: Callable[..., AppTest], small: Served) -> None:
     app = show("people")
-    app.segmented_control(key="period").set_value("Today").run()
+    app.segmented_control(key="period").set_value("Today (UTC)").run()
     today = small.ask("leaderboard?period=day").json()
     assert list(app.dataframe[0].value["Samples"]) == [one["samples"] for one in today]
 
@@ -214,7 +214,7 @@ def test_somebody_has_a_page(show: Callable[..., AppTest], small: Served) -> Non
 def test_somebody_unknown_has_none(show: Callable[..., AppTest], user: str) -> None:
     app = show("person", user=user)
     assert not app.exception
-    assert "This run does not know" in words(app)
+    assert ("has taken part in this run" if user else "No name was given") in words(app)
     assert not app.metric
 
 
@@ -252,8 +252,8 @@ def test_checkpoints_are_listed_with_their_scores(show: Callable[..., AppTest], 
     table = app.dataframe[0].value
     assert list(table["Global step"]) == [one["step"] for one in reversed(checkpoints)]
     assert list(table["Held-out loss"]) == [one["eval_loss"] for one in reversed(checkpoints)]
-    assert list(table["Below word frequencies"]) == [one["below_unigram"] for one in reversed(checkpoints)]
-    assert "The dashed line, at 7.17, is what a table of word frequencies has" in words(app)
+    assert list(table["Below word frequencies alone"]) == [one["below_unigram"] for one in reversed(checkpoints)]
+    assert "The dashed line, at 7.17 nats, is the loss of guessing from word frequencies alone" in words(app)
 
 
 @pytest.mark.parametrize("axis", ["Global step", "Time"])
@@ -300,9 +300,9 @@ def test_the_organizer_announces_bans_pauses_and_takes_back(show: Callable[..., 
     assert "~troll" in board.decisions.banned
     press(app, "Unban")
     assert "~troll" not in board.decisions.banned
-    press(app, "Pause")
+    press(app, "Close to newcomers")
     assert board.decisions.paused
-    press(app, "Resume")
+    press(app, "Open to newcomers")
     assert not board.decisions.paused
     press(app, "Forget the key")
     assert "organizer-key" not in app.session_state

@@ -45,8 +45,8 @@ def test_a_change_has_a_sign_and_none_is_left_out(value: float | None, shown: st
     [
         (None, None),
         (float("nan"), None),
-        (2.456, "2.46 below word frequencies"),
-        (-1.0, "1.00 above word frequencies"),
+        (2.456, "2.46 nats better than word frequencies alone"),
+        (-1.0, "1.00 nats worse than word frequencies alone"),
     ],
 )
 def test_a_loss_is_below_or_above_word_frequencies(value: float | None, shown: str | None) -> None:

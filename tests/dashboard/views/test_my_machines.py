@@ -23,10 +23,11 @@ def machine(doing: str, pause: str = "", *, ordered: bool = False) -> MyMachine:
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (machine("training"), "Trains"),
+        (machine("training"), "Training"),
         (machine("training", ordered=True), "Will pause in a moment"),
         (machine("pausing", "paused", ordered=True), "Paused by you"),
-        (machine("pausing", "battery"), "Pauses: battery"),
+        (machine("pausing", "battery"), "Paused: running on battery"),
+        (machine("pausing", "paused"), "Paused"),
         (machine("away"), "Away"),
         (machine("away", ordered=True), "Paused by you"),
         (machine("something newer"), "Away"),
@@ -38,5 +39,5 @@ def test_what_a_machine_does(seen: MyMachine, said: str) -> None:
 
 def test_what_it_has_done_and_how_fast_it_is() -> None:
     done = "1.23\N{NARROW NO-BREAK SPACE}M samples"
-    assert figures(machine("training"), NOW) == [done, "12 a second"]
+    assert figures(machine("training"), NOW) == [done, "12 samples a second"]
     assert figures(machine("away"), NOW) == [done, "last seen 60 minutes ago"]
