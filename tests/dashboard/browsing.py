@@ -42,8 +42,8 @@ class Reader:
         self.see(ready)
 
     def see(self, text: str) -> None:
-        """Wait until it is on the page."""
-        self.page.get_by_text(text).first.wait_for()
+        """Wait until it can be read on the page; tables have their cells once more, hidden, for screen readers."""
+        self.page.get_by_text(text).filter(visible=True).first.wait_for()
 
     def settle(self) -> None:
         """Wait until everything is drawn: nothing is a skeleton any more, and charts have marks."""
