@@ -79,7 +79,7 @@ def test_what_cannot_be_a_service_is_said_in_one_line(machine: Machine, coordina
 
     assert "--pause-file: a service has its own" in problem("install", coordinator.url, "--pause-file", "x")
     assert f"give the full path, {Path('texts').absolute()}" in problem("install", coordinator.url, "--data", "texts")
-    assert "auth login`, and a token without permissions" in problem("install", coordinator.url)
+    assert "auth login` and a token without permissions" in problem("install", coordinator.url)
     assert f"no service of {coordinator.url} is installed" in problem("pause", coordinator.url)
     machine.have_bus(False)
     without = problem("install", coordinator.url, "--name", "Asha Rao")
@@ -135,7 +135,7 @@ def test_for_weeks_a_line_a_minute_is_enough():
 
 def test_states_in_words():
     at = "Thu 2026-11-26 17:00:01 UTC"
-    assert services.described(State(runs=True)) == "runs"
+    assert services.described(State(runs=True)) == "running"
     assert services.described(State(runs=False, since=at)) == f"has not run since {at}"
     waits = services.described(State(runs=False, waits=True, status=22))
     assert waits == "stopped (coordinator away); it starts again within a minute"

@@ -223,7 +223,7 @@ def test_somebody_elses_commit_in_between_is_not_lost(
     assert head is not None
     sent = there.send(release.files)
     repository(hub).commit("by hand", "", {})
-    with pytest.raises(ReleaseError, match="somebody else has changed it"):
+    with pytest.raises(ReleaseError, match="somebody else changed it"):
         there.commit(sent, release.message, "", after=head.commit)
     publish(there, release)
     assert [one.title for one in repository(hub).revisions][1] == "by hand"
