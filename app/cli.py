@@ -9,7 +9,15 @@ import typer
 
 from app.commands import doctor, finetuning, hosting, joining, leaving, me, new, notebook, release, service
 from app.join.peer_folder import cache_folder
-from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
+from app.options import (
+    AnnounceOption,
+    LinkArgument,
+    ListenOption,
+    LogLevelOption,
+    PeersOption,
+    RunArgument,
+    VerboseOption,
+)
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
 from swarm.errors import SahajError
 from swarm.logging import logs
@@ -117,13 +125,13 @@ app.command()(doctor.doctor)
 
 @app.command()
 def admin(
-    url: Annotated[str, typer.Argument(metavar="URL", help="the run's link", show_default=False)],
+    url: LinkArgument,
     action: Annotated[
         str,
         typer.Argument(
             help="allow, disallow, ban, unban, announce, pause, resume, restore (an older state of the model), stop, "
-            "remove-team, rename-team, flags (lists peers that look odd), or evidence (of lies that are proved); see "
-            "docs/organizing.md",
+            "remove-team, rename-team, flags (lists peers that look odd), or evidence (signed proof that a peer "
+            "cheated); see docs/organizing.md",
             show_default=False,
         ),
     ],
@@ -135,7 +143,7 @@ def admin(
             show_default=False,
         ),
     ] = None,
-    new: Annotated[str | None, typer.Argument(help="what a team is called then", show_default=False)] = None,
+    new: Annotated[str | None, typer.Argument(help="the team's new name (rename-team)", show_default=False)] = None,
     key: Annotated[
         Path, typer.Option(help="the key file NAME-state/admin.key; by default ./admin.key", show_default=False)
     ] = Path("admin.key"),
@@ -150,7 +158,7 @@ def admin(
 
 @app.command()
 def dashboard(
-    url: Annotated[str, typer.Argument(metavar="URL", help="the run's link", show_default=False)],
+    url: LinkArgument,
     port: Annotated[int, typer.Option(min=0, max=65535, help="where browsers find it; 0: any that is free")] = 8501,
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for others to see it")] = "127.0.0.1",
     notebook: Annotated[

@@ -101,9 +101,12 @@ def _mend_links(home: Path) -> None:
 def _nothing(home: Path, url: str | None, links: str) -> str:
     """That nothing is there to be removed."""
     if links:
-        found = _("{home}: nothing of {run} is there; there is something of {links} ({variable} names another folder)")
+        found = _(
+            "{home}: nothing from {run} is here, only from {links}; if it is in another folder, set {variable} to that "
+            "folder"
+        )
     else:
-        found = _("{home}: nothing of {run} is there ({variable} names another folder)")
+        found = _("{home}: nothing from {run} is here; if it is in another folder, set {variable} to that folder")
     return found.format(home=home, run=url or _("any run"), links=links, variable=HOME)
 
 
@@ -126,8 +129,8 @@ def _leftover(path: Path) -> Leftover | None:
     if (path / IDENTITY).is_file():
         hosts = next(path.glob(STATES), None) is not None
         if hosts:
-            of_run = _("a host of experts of {link}, whose states may be the only copies")
-            what = of_run.format(link=link) if link else _("a host of experts, whose states may be the only copies")
+            of_run = _("an expert host for {link} (its saved experts may be the only copies)")
+            what = of_run.format(link=link) if link else _("an expert host (its saved experts may be the only copies)")
         else:
             what = _("a peer of {link}").format(link=link) if link else _("a peer")
         return Leftover(path, what, link, path / IDENTITY)

@@ -32,9 +32,7 @@ class Priority(str, Enum):
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="the run file, such as runs/demo.yaml", show_default=False)
 ]
-LinkArgument = Annotated[
-    str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)
-]
+LinkArgument = Annotated[str, typer.Argument(metavar="LINK", help="the run's link", show_default=False)]
 NameOption = Annotated[
     str | None,
     typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
@@ -133,18 +131,25 @@ WhenOption = Annotated[
 IdleAfterOption = Annotated[
     float,
     typer.Option(
-        metavar="MINUTES", min=0.1, help="without a key or a movement make it idle", rich_help_panel=CONSIDERATE
+        metavar="MINUTES",
+        min=0.1,
+        help="minutes without keyboard or mouse input before the machine counts as idle",
+        rich_help_panel=CONSIDERATE,
     ),
 ]
 OnBatteryOption = Annotated[
     bool,
-    typer.Option("--on-battery", help="train from the battery, too; else it pauses", rich_help_panel=CONSIDERATE),
+    typer.Option(
+        "--on-battery",
+        help="also train on battery power (otherwise training pauses)",
+        rich_help_panel=CONSIDERATE,
+    ),
 ]
 OnMeteredOption = Annotated[
     bool,
     typer.Option(
         "--on-metered",
-        help="use connections, too, that cost by the byte; else it pauses there",
+        help="also train on a metered connection (otherwise training pauses)",
         rich_help_panel=CONSIDERATE,
     ),
 ]
@@ -168,7 +173,7 @@ ShareOption = Annotated[
         metavar="PERCENT",
         min=1.0,
         max=100.0,
-        help="of the time for which the GPU may compute, or the processor where there is none",
+        help="share of the time that the GPU may compute, in percent (without a GPU: the processor)",
         rich_help_panel=CONSIDERATE,
     ),
 ]
@@ -177,19 +182,20 @@ MaxTemperatureOption = Annotated[
     typer.Option(
         metavar="CELSIUS",
         min=30.0,
-        help="keep an NVIDIA GPU below it, by computing for less of the time",
+        help="keep an NVIDIA GPU below this temperature by computing less of the time",
         rich_help_panel=CONSIDERATE,
     ),
 ]
 MaxPowerOption = Annotated[
     float | None,
     typer.Option(
-        metavar="WATTS", min=10.0, help="keep an NVIDIA GPU below it, in the same way", rich_help_panel=CONSIDERATE
+        metavar="WATTS",
+        min=10.0,
+        help="keep an NVIDIA GPU below this power by computing less of the time",
+        rich_help_panel=CONSIDERATE,
     ),
 ]
 PauseFileOption = Annotated[
     Path | None,
-    typer.Option(
-        metavar="PATH", help="pause for as long as this file is there, however empty", rich_help_panel=CONSIDERATE
-    ),
+    typer.Option(metavar="PATH", help="pause while this file exists (it may be empty)", rich_help_panel=CONSIDERATE),
 ]

@@ -209,8 +209,8 @@ def check_resume(options: CoordinatorOptions, newest: LoadedCheckpoint | None) -
     folder = options.state_folder
     if options.resume and newest is None and not any((folder / name).exists() for name in (IDENTITY, LEDGER)):
         raise CheckpointError(
-            f"--resume: {folder} has nothing to go on from; name the run's folder with --state FOLDER, "
-            "or leave out --resume to begin"
+            f"--resume: {folder} holds no earlier run; name the run's state folder with --state FOLDER, "
+            "or leave out --resume to start a new run"
         )
 
 

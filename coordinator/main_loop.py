@@ -116,8 +116,9 @@ class CoordinatorLoop:
     def _report_step(self, step: int, sessions: int) -> None:
         progress = self._context.ledger.progress()
         loss = "" if progress.loss is None else f", training loss {progress.loss:.3f}"
+        trainers = "1 trainer" if sessions == 1 else f"{sessions} trainers"
         self._context.say(
-            f"global step {step} of {self._context.run.optimizer.total_steps}: {sessions} trainers, "
+            f"global step {step} of {self._context.run.optimizer.total_steps}: {trainers}, "
             f"{progress.samples_per_second:.0f} samples/s{loss}"
         )
         figures = {"trainers": float(sessions), "samples_per_second": progress.samples_per_second}
@@ -191,8 +192,11 @@ class CoordinatorLoop:
                 stop.fail(error.exit_status)  # at the next start its copy takes its place, and the log has the rest
             return False
         except Exception as error:
-            log_failure(error, "the coordinator's loop failed and goes on")
-            self._context.say(f"problem: the coordinator's loop failed and goes on ({type(error).__name__}: {error})")
+            log_failure(error, "an error in the coordinator's main loop; it will be tried again")
+            self._context.say(
+                "problem: the coordinator's main loop met an error and will try again "
+                f"({type(error).__name__}: {error}); if this repeats, see the log and report it"
+            )
             return False
         return True
 

@@ -30,8 +30,10 @@ def describe_offset(ahead: float, whose: str) -> str:
     seconds = round(abs(ahead))
     amount = _("{n} s").format(n=seconds) if seconds < 120 else _("{n} minutes").format(n=f"{seconds / 60:.0f}")
     found = (
-        _("this machine's clock is {time} behind {whose}; set it right (on Linux: {command}) and join again")
+        _("this machine's clock is {time} behind {whose}; correct the clock (on Linux: {command}) and join again")
         if ahead > 0
-        else _("this machine's clock is {time} ahead of {whose}; set it right (on Linux: {command}) and join again")
+        else _(
+            "this machine's clock is {time} ahead of {whose}; correct the clock (on Linux: {command}) and join again"
+        )
     )
     return found.format(time=amount, whose=_(whose), command="timedatectl set-ntp true")

@@ -22,5 +22,5 @@ def describe_mismatch(run: str, here: str) -> str:
     """The message for a person whose program has another version than the run."""
     return (
         f"this run works with Sahaj {run}, not with {here}; "
-        "install that version, or join with the run's line or notebook"
+        "install that version, or join with the command or the notebook that the organizer shares"
     )

@@ -33,14 +33,14 @@ class OrganizerNotices:
         if notices.stopped:
             return _("The organizer has ended the run.")
         if notices.bans(self._gate.own.user, self._peer_id):
-            return _("The organizer has excluded you from this run.")
+            return _("The organizer has banned you from this run.")
         return None
 
 
 def _probation_line(begins: bool) -> str:
     if not begins:
-        return _("Your gradients count in full again.")
+        return _("Your results count in full again.")
     return _(
-        "For now your gradients are left out of the mean: they agree less with the others' than is usual, or "
-        "are larger. Another text may be the reason; the organizer sees the figures."
+        "For now your results are not used: they differ from the others' more than usual, or are unusually large. "
+        "Training on a different text can cause this. You need to do nothing; the organizer sees the figures."
     )

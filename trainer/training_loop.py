@@ -83,9 +83,10 @@ class TrainingLoop:
             counted = result.counts
             if not result.is_finite:
                 messages.append(
-                    _("A batch was left out: its loss or gradient is not finite ({loss}).").format(
-                        loss=f"{result.loss:.3g}"
-                    )
+                    _(
+                        "One batch was skipped because its result was not a usable number (loss {loss}). If this "
+                        "repeats, tell the organizer."
+                    ).format(loss=f"{result.loss:.3g}")
                 )
         messages += self._record_headers()
         messages += self._changes()
@@ -100,13 +101,14 @@ class TrainingLoop:
             return []
         if self._pause is None:
             self._optimizer.computes_at(self._speed)
-            return [_("Goes on.")]
+            return [_("Training again.")]
         self._optimizer.computes_at(0.0)
         told = (
-            _("Pauses: {reason}. What it has gathered goes into the next global step.")
+            _("Pausing: {reason}. The work done so far counts towards the next global step.")
             if self._pause.cause.stays
             else _(
-                "Pauses: {reason}. What it has gathered goes into the next global step, if that begins within {n} s."
+                "Pausing: {reason}. The work done so far counts towards the next global step, if that begins within "
+                "{n} s."
             )
         )
         return [told.format(reason=self._pause.reason, n=f"{LEAVES_WITHIN:.0f}")]
@@ -230,11 +232,11 @@ def told_of_lateness(late: int, *, was_told: bool) -> str | None:
     """
     if late >= OFTEN and not was_told:
         return _(
-            "In {n} of the last {all} global steps your gradients did not arrive in time, so the others wait for them "
-            "less. Is your line slow, or in use? They count again as soon as they come in time."
+            "In {n} of the last {all} global steps your results arrived too late, so the others now wait less for "
+            "them. Is your internet connection slow or busy? Results that arrive in time count again."
         ).format(n=late, all=REMEMBERED)
     if not late and was_told:
-        return _("Your gradients arrive in time again.")
+        return _("Your results arrive in time again.")
     return None
 
 

@@ -22,7 +22,7 @@ def host_experts(
     url: LinkArgument,
     experts: Annotated[
         int | None,
-        typer.Option(min=1, max=512, help="take at most so many, copies included; by default as many as fit well"),
+        typer.Option(min=1, max=512, help="host at most this many experts, copies included; by default as many as fit"),
     ] = None,
     name: NameOption = None,
     allow_write_token: WriteTokenOption = False,

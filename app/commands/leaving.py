@@ -10,9 +10,11 @@ from app.startup import set_verbosity
 def leave(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[URL]", help="the run's link", show_default=False),
+        typer.Argument(metavar="[LINK]", help="the run's link", show_default=False),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="of all runs, and what notebooks have installed")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="remove what all runs and notebooks have put on this machine")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
     """Remove what joining has put on this machine: identities, logs, and the program that join.sh installed."""

@@ -18,7 +18,7 @@ def me(
     state: StateOption = None,
     allow_write_token: WriteTokenOption = False,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="first make all earlier links to the page good for nothing")
+        bool, typer.Option("--revoke", help="first make all earlier links to the page stop working")
     ] = False,
 ) -> None:
     """Show what you have given to a run, and the link to your own page: pause your machines from anywhere."""

@@ -29,7 +29,7 @@ LedgerOption = Annotated[
 
 LinkOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="the run's link, for the notebook; by default that of the state folder, if any"),
+    typer.Option(metavar="LINK", help="the run's link, for the notebook; by default that of the state folder, if any"),
 ]
 
 

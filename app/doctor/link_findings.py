@@ -119,7 +119,7 @@ def incoming(own: str, *, client_mode: bool, udp: bool | None) -> CheckResult:
         udp: whether a peer of the run answers by UDP; None: none is known.
     """
     if not own:
-        return skipped(Check.INCOMING, _("no way leads to the coordinator"))
+        return skipped(Check.INCOMING, _("no network route to the coordinator"))
     if is_this_machine(own):
         return ok(Check.INCOMING, _("the coordinator is on this machine"))
     if not client_mode:
@@ -127,17 +127,17 @@ def incoming(own: str, *, client_mode: bool, udp: bool | None) -> CheckResult:
         return ok(Check.INCOMING, told.format(address=own))
     if udp:
         told = _(
-            "others can probably not connect to {address}, as behind most routers; training works without (client "
-            "mode), and UDP gets through: most routers let ways to others be opened by it"
+            "others probably cannot connect to {address}, as with most routers; training works anyway (client mode), "
+            "and UDP gets through, so most routers will still allow direct connections"
         )
     elif udp is None:
         told = _(
-            "others can probably not connect to {address}, as behind most routers; training works without (client mode)"
+            "others probably cannot connect to {address}, as with most routers; training works anyway (client mode)"
         )
     else:
         told = _(
-            "others can probably not connect to {address}, as behind most routers; training works without (client "
-            "mode); this machine averages nothing for others, since no peer answers by UDP: a firewall here or there "
-            "may block it"
+            "others probably cannot connect to {address}, as with most routers; training works anyway (client mode), "
+            "but this machine cannot average for others, because no peer answers over UDP; a firewall at either end "
+            "may be blocking it"
         )
     return ok(Check.INCOMING, told.format(address=own))

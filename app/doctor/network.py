@@ -143,6 +143,6 @@ def _greet_by_udp(one: PeerAddress) -> bool:
                 asking.send(asked.ljust(SMALLEST_INITIAL, b"\0"))
                 with contextlib.suppress(TimeoutError):
                     return asking.recv(SMALLEST_INITIAL)[1:14] == b"\0\0\0\0\x08" + ours
-    except OSError:  # nobody listens there, or no way leads there
+    except OSError:  # nothing is listening there, or there is no route
         pass
     return False

@@ -40,7 +40,7 @@ def passes(
             return fault(
                 Check.PASS,
                 _(
-                    "the pass with which this machine trains as {user} has expired {time} ago, and other peers refuse "
+                    "the pass with which this machine trains as {user} expired {time} ago, and other peers refuse "
                     "it{why}; stop the program (Ctrl-C) and join again"
                 ).format(user=one.user, time=_amount(now - one.expires), why=_why(answered)),
             )
@@ -73,11 +73,10 @@ def _of_earlier_sessions(not_asked: str, kept: Sequence[PassSeen], now: float) -
         return warning(
             Check.PASS,
             _(
-                "that of {user} has expired {time} ago; joining asks for a new one as soon as that is possible "
-                "({reason})"
+                "the pass of {user} expired {time} ago; joining will request a new one as soon as possible ({reason})"
             ).format(user=newest.user, time=_amount(now - newest.expires), reason=not_asked),
         )
-    told = _("{user} has one, good for {time}")
+    told = _("{user} has a pass that is valid for {time}")
     return ok(Check.PASS, told.format(user=newest.user, time=_amount(newest.expires - now)))
 
 
@@ -144,11 +143,11 @@ def peers(
 
 def _reason(error: OSError | None) -> str:
     if isinstance(error, ConnectionRefusedError):
-        return _("nobody listens there")
+        return _("nothing is listening there")
     if isinstance(error, TimeoutError):
         return _("no answer")
     if error is not None and error.errno in NO_ROUTE:
-        return _("no way leads there")
+        return _("no network route")
     return str(error)
 
 

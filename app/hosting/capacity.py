@@ -48,7 +48,7 @@ def capacity(settings: ExpertSettings, room: Room, asked: int | None) -> int:
             ProblemKind.MACHINE_TOO_SMALL,
             f"{size(room.memory)} of memory and {size(room.disk)} of disk are free: room for {most} experts, which "
             f"take {size(of_each)} and {size(of_file)} each beside the program's {size(PROGRAM)} and {size(DISK)}; "
-            + (f"use --experts {most}" if most else "free some, or take a larger machine"),
+            + (f"use --experts {most}" if most else "free some, or use a machine with more"),
         )
     fits_well = max(1, int(min(SHARE * memory / of_each, disk / of_file)))
     return min(asked or fits_well, grid.size(settings.grid), MOST_EXPERTS)

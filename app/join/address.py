@@ -23,12 +23,12 @@ def coordinator_url(given: str) -> str:
     """
     text = given.strip()
     if Path(text).suffix in (".yaml", ".yml"):
-        reason = _("{given}: a run file; give the coordinator's URL").format(given=one_line(text))
+        reason = _("{given}: this is a run file; give the run's link instead").format(given=one_line(text))
         raise JoinProblem(ProblemKind.BAD_URL, reason)
     if text.startswith("/"):
         raise JoinProblem(
             ProblemKind.BAD_URL,
-            _("{given}: not a URL but a peer's address; give the coordinator's link, as {example}").format(
+            _("{given}: not a URL but a peer's address; give the run's link, as {example}").format(
                 given=one_line(text), example=_example()
             ),
         )
@@ -85,7 +85,7 @@ def _is_address(host: str) -> bool:
 def _not_a_url(given: str) -> JoinProblem:
     return JoinProblem(
         ProblemKind.BAD_URL,
-        _("{given}: not a URL; give the coordinator's link, as {example}").format(
+        _("{given}: not a URL; give the run's link, as {example}").format(
             given=one_line(given) or repr(given), example=_example()
         ),
     )

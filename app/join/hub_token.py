@@ -92,12 +92,12 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
             ProblemKind.TOKEN_TOO_STRONG,
             (
                 _(
-                    "the token from {source} {may}, and joining needs no permission: {how}, and type it here, or keep "
+                    "the token from {source} {may}; joining needs no permissions, so {how}, then type it here, or keep "
                     "it as the secret HF_TOKEN"
                 )
                 if notebook
                 else _(
-                    "the token from {source} {may}, and joining needs no permission: {how}, `export HF_TOKEN=hf_...`, "
+                    "the token from {source} {may}; joining needs no permissions, so {how}, `export HF_TOKEN=hf_...`, "
                     "then join again; or accept this one with --allow-write-token"
                 )
             ).format(source=token.source, may=may, how=how_to_make()),
@@ -120,7 +120,7 @@ def what_it_may_change(answer: Mapping[str, Any]) -> str | None:
         return _("has permissions beyond reading ({names})").format(names=", ".join(writing[:3])) if writing else None
     if role in ("write", "admin"):
         return _("has write permission")
-    return _("has permissions that the Hub does not tell")
+    return _("may have permissions, but the Hub does not say which")
 
 
 def in_notebook() -> bool:
@@ -169,8 +169,8 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
         raise JoinProblem(
             ProblemKind.HUB_AWAY,
             _(
-                "{hub}: the Hub cannot be asked who you are ({error}); check your connection, or try again in some "
-                "minutes"
+                "{hub}: the Hub gave no usable answer when asked who you are ({error}); check your connection, or try "
+                "again in some minutes"
             ).format(hub=hub, error=type(error).__name__),
         ) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("name"), str):

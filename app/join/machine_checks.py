@@ -55,7 +55,7 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     free = computer.shared_memory_free
     if computer.disk_free < DISK:
         yield Finding(
-            _("The disk has {free} free, {needed} are needed; free some space.").format(
+            _("The disk has {free} free, but {needed} is needed; free some space.").format(
                 free=size(computer.disk_free), needed=size(DISK)
             ),
             fatal=True,
@@ -64,9 +64,15 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     if computer.memory_total < needed:
         yield Finding(
             (
-                _("This machine has {there} of memory, this model needs about {needed}; take a larger machine.")
+                _(
+                    "This machine has {there} of memory, but this model needs about {needed}; use a machine with more "
+                    "memory."
+                )
                 if run is not None
-                else _("This machine has {there} of memory, this program needs about {needed}; take a larger machine.")
+                else _(
+                    "This machine has {there} of memory, but this program needs about {needed}; use a machine with "
+                    "more memory."
+                )
             ).format(there=size(computer.memory_total), needed=size(needed)),
             fatal=True,
             about="memory",
@@ -74,21 +80,21 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     elif computer.memory_available < needed:
         yield Finding(
             _(
-                "Only {free} of memory are free, about {needed} are needed; close other programs if it becomes slow."
+                "Only {free} of memory is free, but about {needed} is needed; close other programs if it becomes slow."
             ).format(free=size(computer.memory_available), needed=size(needed)),
             about="memory",
         )
     if free is not None and free < shared:
         yield Finding(
             _(
-                "Shared memory ({folder}) has {free} free, about {needed} are needed; start a container with "
+                "Shared memory ({folder}) has {free} free, but about {needed} is needed; start a container with "
                 "--shm-size=2g."
             ).format(folder=SHARED_MEMORY, free=size(free), needed=size(shared)),
             about="memory",
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
         yield Finding(
-            _("The GPU has {there} of memory, about {needed} are needed; --device cpu uses the processor.").format(
+            _("The GPU has {there} of memory, but about {needed} is needed; --device cpu uses the processor.").format(
                 there=size(computer.device_memory), needed=size(on_device)
             ),
             about="GPU memory",
@@ -194,7 +200,10 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     if client_mode:
         lines.insert(
             3,
-            _("This machine is behind a router, so it trains in client mode, and averages for others if ways open."),
+            _(
+                "Others probably cannot connect to this machine, as with most routers, so it trains in client mode. It "
+                "helps with averaging if a connection becomes possible."
+            ),
         )
     return lines
 

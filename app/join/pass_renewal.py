@@ -175,13 +175,14 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
 
 def _describe(problem: Exception, work: str) -> str:
     if isinstance(problem, JoinProblem) and problem.kind in AWAY:
-        return _("The coordinator is away; {work} goes on, and the program asks again within a minute.").format(
-            work=_(work)
-        )
+        return _(
+            "The coordinator is not answering; {work} continues, and the program will ask again within a minute."
+        ).format(work=_(work))
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
-    return _("The pass could not be renewed ({reason}); {work} goes on, and the program tries again.").format(
-        reason=reason, work=_(work)
-    )
+    return _(
+        "Your permission to take part (the pass) could not be renewed ({reason}); {work} continues, and the program "
+        "will try again."
+    ).format(reason=reason, work=_(work))
 
 
 class CoordinatorContact:

@@ -126,7 +126,7 @@ def _explain_proxy(error: Exception, causes: list[BaseException]) -> str:
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return ""
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return _("nobody listens there")
+        return _("nothing is listening there")
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return _("no such host")
     if isinstance(error, httpx.TimeoutException):
@@ -142,10 +142,12 @@ def _explain_name(error: socket.gaierror) -> str:
 
 def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = _("nobody listens there; check the port, or try again when the coordinator is running")
+        reason = _("nothing is listening there; check the port, or try again when the coordinator is running")
         return ProblemKind.COORDINATOR_AWAY, reason
     if any(isinstance(cause, OSError) and cause.errno in NO_ROUTE for cause in causes):
-        reason = _("no way leads there from this machine; check that you are online, its routes and its VPN")
+        reason = _(
+            "no network route to it from this machine; check that you are online, and check the VPN if you use one"
+        )
         return ProblemKind.COORDINATOR_AWAY, reason
     if isinstance(error, httpx.TimeoutException):
         reason = _("no answer in time; check the link, your connection and firewall, or try again later")
@@ -167,7 +169,10 @@ def _explain_tls(error: ssl.SSLError, url: str) -> str:
             "its certificate is not valid ({reason}); check the link and this machine's clock, or tell the organizer"
         ).format(reason=one_line(error.verify_message))
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-        return _("does not speak HTTPS; try {url}").format(url=url.replace("https://", "http://", 1))
+        return _(
+            "does not use HTTPS; ask the organizer for an https link, or try {url} if you trust this network (a token "
+            "could be read on the way)"
+        ).format(url=url.replace("https://", "http://", 1))
     return _("no encrypted connection could be made ({reason}); check the link").format(
         reason=one_line(reason) or "TLS"
     )

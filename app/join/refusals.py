@@ -9,8 +9,10 @@ REASONS = {
     Refusal.TOKEN_MISSING: mark("this run asks who you are; show a Hugging Face token, one without any permission"),
     Refusal.TOKEN_REJECTED: mark("your Hugging Face token was not accepted; make another one"),
     Refusal.NOT_ALLOWED: mark("this run does not let you in; ask the organizer to add you"),
-    Refusal.BANNED: mark("the organizer has excluded you from this run; ask about it"),
-    Refusal.WRONG_VERSION: mark("your program has another version than the run; join with the run's line or notebook"),
+    Refusal.BANNED: mark("the organizer has banned you from this run; ask the organizer why"),
+    Refusal.WRONG_VERSION: mark(
+        "your program's version differs from the run's; join with the command or the notebook that the organizer shares"
+    ),
     Refusal.WRONG_FINGERPRINT: mark("your program has other settings than the run; install the program of the run"),
     Refusal.FINISHED: mark("this run is finished; thank you for coming"),
     Refusal.PAUSED: mark("the organizer has paused this run; come back later"),

@@ -42,9 +42,10 @@ class SpotNotice:
         while not (notice := _ask_metadata()):
             time.sleep(CHECK_EVERY)
         self._say(
-            _("Amazon takes this machine away ({notice}): it finishes the global step if it can, then leaves.").format(
-                notice=notice
-            )
+            _(
+                "Amazon is taking this machine back ({notice}): the program finishes the global step if it can, then "
+                "leaves the run."
+            ).format(notice=notice)
         )
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -58,7 +58,7 @@ def me(
     """Tell the person at this machine who they are in the run, and how to open their page.
 
     Args:
-        revoke: make all earlier keys of this person, or of the machine of a self-chosen name, good for nothing.
+        revoke: make all earlier keys of this person, or of the machine of a self-chosen name, stop working.
 
     Raises:
         SahajError: the coordinator cannot be asked, or does not know the person.
@@ -69,7 +69,7 @@ def me(
         key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
         if revoke:
             client.ask("DELETE", PATH, bearer=key.key)
-            say(_("All earlier keys and links to your page are good for nothing now."))
+            say(_("All earlier keys and links to your page have stopped working."))
             key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
         found = Me(run.name, key, _figures(client, key.user), run.dashboard)
     for line in describe(found, time.time()):

@@ -138,10 +138,11 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
     lines = [
         f"{what} has {amount(seen.characters)} characters in {seen.documents:,} documents, and "
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
-        f"The model is {size.width} wide, has {size.layers} layers and {course.vocabulary:,} tokens. "
+        f"The model has hidden size {size.width}, {size.layers} layers and a vocabulary of {course.vocabulary:,} "
+        "tokens. "
         f"{course.samples:,} samples in {course.steps:,} global steps of {course.batch:,} take {course.duration}, "
         "by estimate.",
-        f"Why no larger one: {choice.why_size()}.",
+        f"Why not a larger model: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",
         "Next:",

@@ -61,17 +61,17 @@ class Choice:
         if self.larger is None:
             return "ALBERT-large, the largest here"
         needed, read = tokens_needed(self.larger), self.larger.tokens
-        why = f"{self.larger.size.width} wide would need {amount(needed)} tokens to read, "
+        why = f"hidden size {self.larger.size.width} would need {amount(needed)} tokens, "
         if self.larger.limit == "text":
-            return f"{why}and this text gives {amount(read)} in {PASSES} passes"
-        return f"{why}and these volunteers compute {amount(read)}"
+            return f"{why}but this text gives {amount(read)} in {PASSES} passes"
+        return f"{why}but these volunteers can process {amount(read)}"
 
     def _why_steps(self) -> str:
         course = self.course
-        why = f"{course.samples:,} samples, {course.duration} of all volunteers"
+        why = f"{course.samples:,} samples take all volunteers {course.duration}"
         ends = {
             "text": f"; this text {PASSES} times",
-            "days": "; a fifth of the time is reserve",
+            "days": "; a fifth of the time is kept in reserve",
             "steps": "; as many steps as ALBERT's",
         }
         return why + ends[course.limit]

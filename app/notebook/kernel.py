@@ -49,7 +49,7 @@ LIMITS = {
     ),
     "kaggle": mark(
         "Kaggle ends a session after 12 hours, or after 20 minutes without you; your contribution still counts. The "
-        "hours count against your weekly quota of GPU."
+        "hours count against your weekly GPU quota."
     ),
     "notebook": mark("It trains for as long as this cell runs."),
 }
@@ -95,7 +95,9 @@ def find_token(platform: str, environment: Mapping[str, str]) -> str:
             client = importlib.import_module("kaggle_secrets").UserSecretsClient()
             return str(client.get_secret(SECRET) or "").strip()
     except Exception as problem:  # no such secret, no access to it, no network: each has classes of its own
-        told = _("There is no secret {name} for this notebook ({reason}).")
+        told = _(
+            "There is no secret {name} for this notebook ({reason}); you are asked for a token if the run needs one."
+        )
         print(told.format(name=SECRET, reason=type(problem).__name__))
     return ""
 
@@ -106,7 +108,9 @@ def ask_for_token() -> str:
         question = _("Hugging Face token, without any permission ({page}; not shown): ")
         token = getpass.getpass(question.format(page=TOKEN_PAGE)).strip()
     except (EOFError, NotImplementedError):  # the latter in a notebook that Kaggle runs by itself
-        told = _("Nobody can be asked here for a token: on Kaggle put it into Add-ons, Secrets, as {name}.")
+        told = _(
+            "This notebook cannot ask you for a token; on Kaggle, add it under Add-ons, Secrets, with the name {name}."
+        )
         sys.exit(told.format(name=SECRET))
     return token or sys.exit(_("No token was typed. Press the round button to try again."))
 

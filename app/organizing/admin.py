@@ -63,13 +63,13 @@ EFFECTS = {
     ),
     Action.STOP: Effect(
         None,
-        "The run is stopped: trainers leave within a minute. `sahaj admin URL resume` takes it back, "
+        "The run is stopped: trainers leave within a minute. `sahaj admin LINK resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
     Action.REMOVE_TEAM: Effect("name", "The team {0} is removed; its people keep their own credit."),
     Action.RENAME_TEAM: Effect("name", "The team {0} is called {1} now."),
     Action.FLAGS: Effect(None, "No flags."),
-    Action.EVIDENCE: Effect("name", "Nothing is proved of {0}."),
+    Action.EVIDENCE: Effect("name", "There is no proof against {0}."),
 }
 
 
@@ -199,7 +199,7 @@ def write_evidence(answer: bytes, name: str) -> str:
     file = Path(f"evidence-{''.join(one if one.isalnum() else '-' for one in name)}.json")
     write_file(file, answer)
     lines = [f"{printable(one.user)} {printable(one.what)}, step {one.step:,}" for one in found]
-    return "\n".join([*lines, f"{file}: headers, accounts and pieces, with their signatures"])
+    return "\n".join([*lines, f"{file}: the signed messages that prove it; keep the file"])
 
 
 def read_key(path: Path) -> str:
@@ -243,7 +243,7 @@ def _example(action: Action) -> str:
         Action.REMOVE_TEAM: "'River people'",
         Action.RENAME_TEAM: "'River people' Stream",
     }
-    return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"
+    return f"sahaj admin LINK {action.value} {examples.get(action, 'alice')}"
 
 
 class _Evidence(BaseModel):

@@ -87,7 +87,8 @@ def _remarks(found: Forecast) -> list[str]:
         remarks.append("None of these helps: computing is the limit, and only more devices make the run shorter.")
     if found.planned.idle_fraction:
         remarks.append(
-            f"In {found.planned.idle_fraction:.0%} of the day no peer computes, or none that is present can be reached."
+            f"For {found.planned.idle_fraction:.0%} of the day nobody computes, or no peer that is online accepts "
+            "connections; ask for a volunteer who can be reached then."
         )
     if found.planned.waits_for_lines and found.planned.days is not None:
         remarks.append(
@@ -96,7 +97,8 @@ def _remarks(found: Forecast) -> list[str]:
         )
     if any(row.role is Role.LISTENER for row in found.rows):
         remarks.append(
-            "Listeners only follow the model: their gradients would take longer to arrive than they are worth."
+            f"Volunteers with the role '{Role.LISTENER.value}' only follow the model, because waiting for their "
+            "gradients would cost more than they add."
         )
     if not any(row.role is Role.AGGREGATOR for row in found.rows):
         remarks.append("Is the coordinator in the table? It averages too: give it a row with samples_per_second 0.")

@@ -78,8 +78,8 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
             _(
-                "{link}: asks who you are, and a service asks nobody: log in on this machine once with `{command}`, "
-                "and a token without permissions ({how}); then install again"
+                "{link}: this run needs a Hugging Face token, and a service cannot ask for one; log in once with "
+                "`{command}` and a token without permissions ({how}), then install again"
             ).format(link=link, command=login, how=how_to_make()),
         )
     if warning := warning_about_token(access, name, link):
@@ -93,17 +93,17 @@ def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:
             raise SahajError(_("{option}: a service has its own; leave it out").format(option=option))
     data = options.get("data")
     if data is not None and not data.is_absolute():
-        told = _("--data {data}: a service starts in another folder; name it as {path}")
+        told = _("--data {data}: a service starts in another folder; give the full path, {path}")
         raise SahajError(told.format(data=data, path=data.absolute()))
     for argument in arguments:
         if not is_one_line(argument):
-            told = _("{argument}: has letters that a service cannot be given; leave them out")
+            told = _("{argument}: contains characters that a service cannot take; leave them out")
             raise SahajError(told.format(argument=repr(argument)))
 
 
 def _program() -> Path:
     program = Path(sys.executable).with_name("sahaj")
     if not program.is_file():
-        told = _("{program}: is not there to be started; install the program first, with the run's line")
+        told = _("{program}: not found; install the program first with the command that the organizer shares")
         raise SahajError(told.format(program=program))
     return program

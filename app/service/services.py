@@ -58,8 +58,9 @@ def install(url: str, arguments: Sequence[str], options: dict[str, Any], say: Sa
     write_token = bool(options.get("allow_write_token"))
     check_login(service.link, options.get("name"), say, allow_write_token=write_token)
     manager.install(service)
-    say(_("{service}: trains from now on, with each login, and again after a crash.").format(service=service.label))
-    say(_("What it tells: {command}").format(command=manager.where_it_tells(service.name)))
+    told = _("{service}: installed and started; it starts again at each login, and after a crash.")
+    say(told.format(service=service.label))
+    say(_("To see what it prints: {command}").format(command=manager.where_it_tells(service.name)))
     if isinstance(manager, Systemd) and not lingers(getpass.getuser()):
         say(
             _("It stops when you log out. To have it run without a login: {command}").format(
@@ -86,18 +87,22 @@ def described(state: State) -> str:
     """A state in a few words."""
     reason = ended(state.status) if state.status else ""
     if state.runs:
-        told = _("runs since {time}") if state.since else _("runs")
+        told = _("running since {time}") if state.since else _("running")
     elif state.waits and reason:
-        told = _("starts again within a minute after its end: {reason}")
+        told = _("stopped ({reason}); it starts again within a minute")
     elif state.waits:
         told = _("starts again within a minute")
     elif state.status is None:
-        told = _("does not run since {time}") if state.since else _("does not run")
+        told = _("has not run since {time}") if state.since else _("not running")
     elif state.status in (0, INTERRUPTED):
-        since, plain = _("has ended since {time}: {reason}"), _("has ended: {reason}")
+        since, plain = _("ended at {time}: {reason}"), _("ended: {reason}")
         told, reason = since if state.since else plain, _("the run is done, or it was stopped")
     else:
-        told = _("has ended for good since {time}: {reason}") if state.since else _("has ended for good: {reason}")
+        since, plain = (
+            _("stopped at {time} and will not restart: {reason}"),
+            _("stopped and will not restart: {reason}"),
+        )
+        told = since if state.since else plain
     return told.format(time=state.since, reason=reason)
 
 

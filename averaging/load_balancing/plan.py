@@ -248,18 +248,25 @@ def explanation(*, trains: bool, share: float, upload: float | None) -> str:
 
     Args:
         share: of the averaging that it does.
-        upload: of its line, in Mbit/s; None: it is not known.
+        upload: of its connection, in Mbit/s; None: it is not known.
     """
-    line = _("your line") if upload is None else _("your line ({n} Mbit/s up)").format(n=f"{upload:.3g}")
+    if upload is None:
+        line = _("your internet connection")
+    else:
+        line = _("your internet connection ({n} Mbit/s upload)").format(n=f"{upload:.3g}")
     if trains and share:
         told = _("This computer computes gradients again, and does {share} of the averaging.")
     elif trains:
         told = _("This computer computes gradients again; others average them.")
     elif share:
-        told = _("From now on {line} helps more than your processor: this computer only averages, {share} of all.")
+        told = _(
+            "From now on {line} helps more than your processor, so this computer only averages: {share} of the whole "
+            "run's averaging."
+        )
     else:
         told = _(
-            "Now {line} is too slow for gradients: the others would wait for them. This computer only follows the "
-            "model, and computes again when that helps."
+            "{line} is too slow to send results in time, so the others would have to wait. This computer now only "
+            "keeps up with the model; it will train again when that helps."
         )
-    return told.format(line=line, share=f"{share:.0%}")
+    sentence = told.format(line=line, share=f"{share:.0%}")
+    return sentence[0].upper() + sentence[1:]

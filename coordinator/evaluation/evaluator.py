@@ -213,4 +213,4 @@ class Evaluator:
         if loss is not None and self.unigram_loss is None:
             self._context.ledger.record_unigram_loss(loss, since=self._began)
             self.unigram_loss = loss
-            self._context.say(f"A table of word frequencies has a held-out loss of {loss:.3f}.")
+            self._context.say(f"Guessing from word frequencies alone has a held-out loss of {loss:.3f}.")

@@ -78,7 +78,7 @@ class UnigramBaseline:
             counts = count_tokens(documents, self._tokenizer, self._run.language)
             loss = unigram_loss(counts, masked_tokens(self._held_out))
         except Exception as error:  # the run does not need it
-            self._say(f"The held-out loss is not compared with a table of word frequencies: {in_a_line(error)}")
+            self._say(f"The held-out loss is not compared with guessing from word frequencies: {in_a_line(error)}")
             return
         if not self._stop.is_set():
             self.loss = loss

@@ -24,17 +24,18 @@ main() {
 
 say() { printf '%s\n' "$@" >&2; }
 fail() { printf 'join.sh: %s\n' "$*" >&2; exit 1; }
-stopped() { say "Stopped. The same line begins again."; exit 130; }
+stopped() { say "Stopped. Run the same command to start again."; exit 130; }
 works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -I -c 'import app' 2>/dev/null; }
 
 install_program() {
     say "This joins the run $RUN ($LINK) with this computer."
     say "Its program and PyTorch go into $home and nowhere else: some 2 GB, 6 with a GPU of NVIDIA."
-    say "Ctrl-C stops this at any moment. To remove all of it: '$SAHAJ_HOME/commands/sahaj' leave '$LINK'"
+    say "Ctrl-C stops this at any time. To remove an unfinished installation, delete $home."
+    say "To remove everything later, run: '$SAHAJ_HOME/commands/sahaj' leave '$LINK'"
     machine=$(uname -sm)
     case $machine in
         "Linux x86_64" | "Linux aarch64" | "Darwin arm64") ;;
-        MINGW* | MSYS* | CYGWIN*) fail "Windows: install WSL (wsl --install), and start the same line there" ;;
+        MINGW* | MSYS* | CYGWIN*) fail "Windows: install WSL (wsl --install), and run the same command there" ;;
         *) fail "$machine: there is no PyTorch for such a machine; use another one" ;;
     esac
     trap stopped INT TERM HUP

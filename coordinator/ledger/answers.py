@@ -25,7 +25,7 @@ def compared(below: float | None) -> str:
     """A comparison to put after a held-out loss in text; empty if it is unknown."""
     if below is None:
         return ""
-    return f", {abs(below):.2f} {'below' if below >= 0 else 'above'} a table of word frequencies"
+    return f", {abs(below):.2f} {'lower' if below >= 0 else 'higher'} than guessing from word frequencies alone"
 
 
 class Answer(BaseModel):

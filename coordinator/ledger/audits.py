@@ -25,12 +25,12 @@ _WORDS = {
 }
 _PERHAPS = "reduced chunk {}, or convened the step, and its mean is not the one of the pieces that were sent"
 _SHOWS_NOTHING = {
-    Fault.NO_PIECE: "has not shown what it had sent in {} audits of it in a row",
-    Fault.NO_ACCOUNT: "has not shown what it had summed in {} audits of its means in a row",
+    Fault.NO_PIECE: "did not show what it had sent in {} audits in a row",
+    Fault.NO_ACCOUNT: "did not show what it had summed in {} audits of its means in a row",
 }
 _LESS = (
-    "sends gradients that agree less with the others' (cosine {:.2f}) than those of people who bring less do ({:.2f}); "
-    "another text may be the reason"
+    "sends gradients that agree with the others' less (cosine {:.2f}) than the gradients of people who contribute "
+    "fewer samples do ({:.2f}); training on a different text can cause this"
 )
 _AGAINST = "sends gradients that point against the others' (cosine {:.2f} in {} audits)"
 
@@ -88,7 +88,7 @@ class Audits:
         ]
 
     def keep(self, verdict: Verdict, flags: list[Flag]) -> None:
-        """Write down what proves something, for `sahaj admin URL evidence NAME`.
+        """Write down what proves something, for `sahaj admin LINK evidence NAME`.
 
         Raises:
             StorageError: the disk cannot be written.

@@ -157,8 +157,8 @@ def _doubt(known: _Known, session: str, worst: float) -> Doubt | None:
         own, usual = known.means
         known.doubts.add(LESS)
         what = (
-            f"sends gradients that agree less with the others' (cosine {own:.2f}) than those of people who bring less "
-            f"do ({usual:.2f})"
+            f"sends gradients that agree with the others' less (cosine {own:.2f}) than the gradients of people who "
+            f"contribute fewer samples do ({usual:.2f})"
         )
         return Doubt(known.user, session, what)
     return None

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import math
 import random
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -149,8 +150,8 @@ class Recorder:
             except SahajError as error:
                 logger.warning("%s is not banned yet: %s", flag.user, error)
                 return
-            way_on = "unban {0}` takes that back" if flag.kind == AGAINST else "evidence {0}` writes what proves it"
-            self._say(f"{flag.user} is banned; `sahaj admin URL {way_on.format(flag.user)}.")
+            way_on = "unban {0}` undoes that" if flag.kind == AGAINST else "evidence {0}` writes what proves it"
+            self._say(f"{flag.user} is banned; `sahaj admin LINK {way_on.format(shlex.quote(flag.user))}.")
             del self._to_ban[0]
 
     def _doubt(self, doubts: Iterable[Doubt]) -> None:
@@ -162,7 +163,10 @@ class Recorder:
             except SahajError as error:  # the next audit tries it again
                 logger.warning("it is not told who is on probation: %s", error)
             for one in doubts:
-                self._say(f"attention: {one.user} {one.what}; counts with nothing in a mean until that is over")
+                self._say(
+                    f"attention: {one.user} {one.what}; this user's gradients are left out of the mean until they look "
+                    "normal again"
+                )
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:

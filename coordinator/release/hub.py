@@ -242,7 +242,8 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
         chain.append(cause)
     if isinstance(error, ValueError) and CARD_ERROR.search(str(error)):
         told = getattr(error, "server_message", None) or error
-        return NotAllowed(f"{name}: the Hub refuses the model card ({in_a_line(told)}); mend that in the run file")
+        way_out = "correct the release section of the run file"
+        return NotAllowed(f"{name}: the Hub refuses the model card ({in_a_line(told)}); {way_out}")
     http = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
     if http is not None:
         return _describe_status(http, name)
@@ -252,7 +253,8 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
         return NotAllowed(f"{name}: HF_HUB_OFFLINE is set; unset it to reach the Hub")
     # the last is of a download, where there is nothing in the cache
     if any(isinstance(one, (httpx2.HTTPError, *NOT_STORAGE, LocalEntryNotFoundError)) for one in chain):
-        return ReleaseError(f"{name}: the Hub cannot be reached ({type(chain[-1]).__name__}); see the connection")
+        reason = type(chain[-1]).__name__
+        return ReleaseError(f"{name}: the Hub cannot be reached ({reason}); check this machine's connection")
     disk = next((one for one in chain if isinstance(one, OSError)), None)
     if disk is not None:
         where = f"{disk.filename}: " if disk.filename else ""
@@ -278,11 +280,11 @@ def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
     if status == 403:
         return NotAllowed(f"{name}: this Hugging Face token may not write there; {way_out}")
     if status == 412:
-        return ReleaseError(f"{name}: somebody else has changed it meanwhile")
+        return ReleaseError(f"{name}: somebody else changed it in the meantime")
     if status == 429:
-        return ReleaseError(f"{name}: the Hub wants fewer requests (429)")
+        return ReleaseError(f"{name}: the Hub is limiting requests (429)")
     if status >= 500:
-        return ReleaseError(f"{name}: the Hub has trouble ({status})")
+        return ReleaseError(f"{name}: the Hub is failing (status {status})")
     return ReleaseError(f"{name}: the Hub refuses ({status}: {in_a_line(error.server_message or error)})")
 
 

@@ -178,10 +178,11 @@ class Releaser:
             self._report(f"problem: nothing can be released: {error}; the run goes on meanwhile")
         except SahajError as error:
             if not self._leaving.is_set():
-                self._report(f"problem: the release waits, and is tried again: {error}")
+                self._report(f"problem: the release was not uploaded and will be tried again: {error}")
         except Exception as error:
             log_failure(error, "a release has failed")
-            self._report(f"problem: the release waits, and is tried again ({type(error).__name__}: {error})")
+            reason = f"{type(error).__name__}: {error}"
+            self._report(f"problem: the release was not uploaded and will be tried again ({reason})")
         else:
             return True
         return False

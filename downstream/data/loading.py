@@ -65,13 +65,12 @@ def warnings_about_labels(known: Iterable[str], splits: Iterable[Split], learned
         label, place = next(iter(places.items()))
         if not any(label in allowed and label != OUTSIDE for one in split.examples for label in one.labels):
             raise DataError(
-                f"{place}: the label {label!r} of the {split.name} split is not among those of "
-                f"{learned_from} ({', '.join(sorted(allowed))}), nor is any other; correct it, or train with "
-                "examples of it"
+                f"{place}: {label!r}, like every label of the {split.name} split, is unknown to {learned_from} "
+                f"(known: {', '.join(sorted(allowed))}); correct the labels, or train with examples of them"
             )
         warnings.append(
-            f"Not among the labels of {learned_from}: {', '.join(sorted(places))}; {count:,} in {split.name} count as "
-            f"missed, the first at {place}"
+            f"Labels unknown to {learned_from} count as missed: {', '.join(sorted(places))}; "
+            f"{count:,} in {split.name}, the first at {place}"
         )
     return warnings
 

@@ -42,7 +42,7 @@ class Silence:
         if was_late and answered:
             return _("The DHT answers again, after {n} s.").format(n=f"{before:.0f}")
         if self.is_late and not was_late:
-            return _("problem: {problem}; this process ends if that lasts {n} s").format(
+            return _("problem: {problem}; the program will stop if this lasts {n} s").format(
                 problem=self, n=f"{DHT_SILENCE:.0f}"
             )
         return None
@@ -58,7 +58,8 @@ class Silence:
         return self.seconds >= DHT_SILENCE
 
     def __str__(self) -> str:
-        return _("this peer's DHT has not answered for {n} s").format(n=f"{self.seconds:.0f}")
+        silent = _("the part of this program that finds other peers (the DHT) has not answered for {n} s")
+        return silent.format(n=f"{self.seconds:.0f}")
 
 
 class DHTWatch:
@@ -111,7 +112,7 @@ class DHTWatch:
         return str(self._silence) if self._silence.is_too_long else ""
 
     def _end(self) -> None:
-        self._say(_("problem: {problem}; this process ends, start it again").format(problem=self._ended))
+        self._say(_("problem: {problem}; the program is stopping, so start it again").format(problem=self._ended))
         for process in self._processes:
             try:
                 process.kill()

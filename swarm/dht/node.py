@@ -192,7 +192,7 @@ def _explain(error: Exception, network: Network) -> str:
     if "address already in use" in text or "failed to listen on any addresses" in text:
         return f"{', '.join(network.listen)}: {PORT_TAKEN}"
     if clocks := CLOCKS.search(text):
-        return describe_offset(float(clocks[2]) - float(clocks[1]), mark("an initial peer's"))
+        return describe_offset(float(clocks[2]) - float(clocks[1]), mark("another peer's"))
     if "can't access this node" in text:
         return "no connection from outside reaches this machine; use --client-mode, or open the port of --listen"
     if "bootstrap failed" in text or "failed to connect to bootstrap peers" in text or "bootstrap" in text:

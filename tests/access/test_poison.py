@@ -73,5 +73,5 @@ def test_a_liar_is_named_and_the_loss_is_as_without(corpus: Path, tokenizer_fold
         assert loss_of(swarm) < clean + SPREAD
         swarm.wait(lambda: "~eve sends" in text_of(swarm.peers[0]) and told_in_headers(swarm), "header that doubts her")
         assert told_in_headers(swarm) == {"~eve"}
-        assert "counts with nothing in a mean" in text_of(swarm.peers[0])
-        swarm.wait(lambda: "left out of the mean" in text_of(swarm.peers[-1]), "word of it to her")
+        assert "left out of the mean until" in text_of(swarm.peers[0])
+        swarm.wait(lambda: "your results are not used" in text_of(swarm.peers[-1]), "word of it to her")

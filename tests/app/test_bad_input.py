@@ -221,7 +221,7 @@ def test_a_broken_identity_is_named(run_file: Path, content: bytes):
 
 def test_where_there_is_nothing_to_go_on_from_no_run_begins_by_resuming(run_file: Path):
     done = sahaj("coordinator", run_file, "--state", "state", "--resume", cwd=run_file.parent)
-    assert_one_line(done, "--resume", "state has nothing to go on from", "--state FOLDER")
+    assert_one_line(done, "--resume", "state holds no earlier run", "--state FOLDER")
     assert not (run_file.parent / "state").exists()
 
 

@@ -73,7 +73,7 @@ def test_one_run_is_left(home: Path):
     assert len(said) == 4 and all(any(f"{home / name}: " in line for line in said) for name in gone)
     assert said[-1].startswith("Removed 3 folders, 3 MB")
     assert (home.parent / "elsewhere" / IDENTITY).exists()
-    with pytest.raises(SahajError, match=f"nothing of {RIVER} is there; there is something of {SEA}"):
+    with pytest.raises(SahajError, match=f"nothing from {RIVER} is here, only from {SEA}"):
         left(RIVER)
 
 

@@ -83,13 +83,13 @@ def test_a_label_that_a_finished_model_does_not_know_counts_as_missed(finished: 
     more = evaluate("ner", [str(finished)], DataOptions(test=test), QUICK, console=console).models[0]
     assert more.test("recall").mean < known.test("recall").mean
     said = " ".join(console.export_text().split())
-    assert "Not among the labels of tagger: B-EVENT; 1 in test count as missed, the first at" in said
+    assert "Labels unknown to tagger count as missed: B-EVENT; 1 in test, the first at" in said
 
 
 def test_a_finished_model_that_knows_no_label_of_the_data_is_an_end(finished: Path, tmp_path: Path):
     test = tmp_path / "test.conll"
     test.write_text("মেলা\tB-EVENT\n")
-    with pytest.raises(DataError, match=r"test\.conll:1: the label 'B-EVENT' .* not among those of tagger"):
+    with pytest.raises(DataError, match=r"test\.conll:1: 'B-EVENT', like every label .* unknown to tagger"):
         evaluate("ner", [str(finished)], DataOptions(test=test), QUICK)
 
 

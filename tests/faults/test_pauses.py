@@ -58,7 +58,7 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
         before = samples()
         swarm.wait(lambda: samples() > before, "batch of asha")  # noqa: B023
         order.touch()
-        swarm.wait(lambda: text_of(asha).count("Pauses: while the file") == number, f"pause {number}")  # noqa: B023
+        swarm.wait(lambda: text_of(asha).count("Pausing: while the file") == number, f"pause {number}")  # noqa: B023
         if number % 10 == 0:
             stands, gathered = newest_step_said(bela), samples()
             swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")  # noqa: B023
@@ -67,7 +67,7 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
             (session,) = [one for one in swarm.ledger.sessions() if one.user == "~asha"]
             assert session.pause == "paused"
         order.unlink()
-        swarm.wait(lambda: text_of(asha).count("Goes on.") == number, f"end of pause {number}")  # noqa: B023
+        swarm.wait(lambda: text_of(asha).count("Training again.") == number, f"end of pause {number}")  # noqa: B023
     asha.process.send_signal(signal.SIGTERM)
     assert asha.process.wait(PATIENCE) == 0
     assert samples() > 0
@@ -82,7 +82,7 @@ def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coo
     asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
     swarm.wait(lambda: asha.said(COUNTING) and bela.said(COUNTING), "first samples")
     order(swarm, "pause")
-    swarm.wait(lambda: "Pauses: you have paused this machine on your page" in text_of(asha), "pause of asha")
+    swarm.wait(lambda: "Pausing: you have paused this machine on your page" in text_of(asha), "pause of asha")
     swarm.wait(lambda: [one.pause for one in _sessions(swarm)] == ["paused"], "pause in the ledger")
     stands = newest_step_said(bela)
     swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")
@@ -90,10 +90,10 @@ def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coo
     first.process.send_signal(signal.SIGTERM)
     first.process.wait(PATIENCE)
     swarm.coordinator()
-    assert "Goes on." not in text_of(asha)
+    assert "Training again." not in text_of(asha)
     order(swarm, "resume")
-    swarm.wait(lambda: "Goes on." in text_of(asha), "end of the pause")
-    assert "Pauses:" not in text_of(bela)
+    swarm.wait(lambda: "Training again." in text_of(asha), "end of the pause")
+    assert "Pausing:" not in text_of(bela)
 
 
 def test_a_trainer_that_has_left_for_a_pause_of_the_page_comes_back_when_it_is_resumed(
@@ -108,7 +108,7 @@ def test_a_trainer_that_has_left_for_a_pause_of_the_page_comes_back_when_it_is_r
     asha = swarm.trainer("asha", by_command=True, environment={"PYTHONPATH": path})
     swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
     order(swarm, "pause")
-    waits = "Waits before it joins: you have paused this machine on your page"
+    waits = "Not joining yet: you have paused this machine on your page"
     swarm.wait(lambda: waits in text_of(asha), "pause of asha")
     swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
     swarm.wait(lambda: [one.pause for one in _sessions(swarm) if one.left] == ["paused"], "goodbye")
@@ -140,7 +140,7 @@ def test_where_bytes_cost_a_trainer_leaves_the_run_and_comes_back_as_the_same_pe
         asha = swarm.trainer("asha", by_command=True, is_considerate=True, environment=bus)
         swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
         desktop.metered = 1
-        swarm.wait(lambda: "Waits before it joins: the connection costs by the byte" in text_of(asha), "pause of asha")
+        swarm.wait(lambda: "Not joining yet: this connection is metered" in text_of(asha), "pause of asha")
         swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
         (own,) = living_processes(asha)
         assert own.split()[0] == str(asha.process.pid)
@@ -151,7 +151,7 @@ def test_where_bytes_cost_a_trainer_leaves_the_run_and_comes_back_as_the_same_pe
         swarm.wait(lambda: sum(one.samples for one in _sessions(swarm)) > before.samples, "credit after the pause")
         assert len({one.peer_id for one in _sessions(swarm)}) == 1
         desktop.metered = 3
-        swarm.wait(lambda: text_of(asha).count("Waits before it joins") == 2, "another pause")
+        swarm.wait(lambda: text_of(asha).count("Not joining yet") == 2, "another pause")
         asha.process.send_signal(signal.SIGTERM)
         assert asha.process.wait(PATIENCE) == 130
     assert "Traceback" not in text_of(asha)

@@ -30,9 +30,9 @@ pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STATUS = 5  # of a process that has no swarm
 LATE, SILENCE = 3.0, 20.0  # seconds, for peers of this test
 KILLED = "the process of this peer's DHT was killed by SIGKILL"
-SILENT = re.compile(r"this peer's DHT has not answered for \d+ s")
+SILENT = re.compile(r"the part of this program that finds other peers \(the DHT\) has not answered for \d+ s")
 STOPPED_AT = re.compile(r"has stopped at global step (\d+)")
-GIVEN_UP = re.compile(r"^problem: (.*); this process ends, start it again$", re.MULTILINE)
+GIVEN_UP = re.compile(r"^problem: (.*); the program is stopping, so start it again$", re.MULTILINE)
 
 
 class Impatient(SmallSwarm):

@@ -191,4 +191,4 @@ def test_the_program_that_a_coordinator_really_offers_is_installed_and_starts(
     where = run(python, "-I", "-c", "import app.notebook.kernel as kernel; print(kernel.__file__)").stdout
     assert where.startswith(str(tmp_path / "cache")), "and not the files of this folder"
     told = run(python, "-I", "-m", "app.cli", "join", "http://127.0.0.1:9", "--name", "asha", "--notebook")
-    assert told.returncode == 22 and "nobody listens there" in told.stdout + told.stderr
+    assert told.returncode == 22 and "nothing is listening there" in told.stdout + told.stderr

@@ -97,15 +97,17 @@ def test_a_secret_that_is_not_there_is_said_in_a_line(
     clean_modules.setitem(sys.modules, "google", google)
     clean_modules.syspath_prepend(platform_modules(tmp_path, ""))
     assert kernel.find_token(platform, {}) == ""
-    assert capsys.readouterr().out == f"There is no secret HF_TOKEN for this notebook ({problem}).\n"
+    assert capsys.readouterr().out.startswith(
+        f"There is no secret HF_TOKEN for this notebook ({problem}); you are asked"
+    )
 
 
 def test_pages_are_shown_and_other_lines_are_read(capsys: pytest.CaptureFixture[str]) -> None:
     pages: list[dict[str, str]] = []
-    lines = [b'{"text/plain": "one"}\n', b"sahaj: nobody listens there\n", b"\xff[1, 2]\n", b"7\n", b"\n"]
+    lines = [b'{"text/plain": "one"}\n', b"sahaj: nothing is listening there\n", b"\xff[1, 2]\n", b"7\n", b"\n"]
     kernel.follow(lines, pages.append)
     assert pages == [{"text/plain": "one"}]
-    assert capsys.readouterr().out == "sahaj: nobody listens there\n\ufffd[1, 2]\n7\n"
+    assert capsys.readouterr().out == "sahaj: nothing is listening there\n\ufffd[1, 2]\n7\n"
 
 
 def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
@@ -189,7 +191,7 @@ def test_where_nobody_can_be_asked_a_line_says_where_to_put_the_token(
 
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(kernel.getpass, "getpass", refuse)
-    with pytest.raises(SystemExit, match="on Kaggle put it into Add-ons, Secrets, as HF_TOKEN"):
+    with pytest.raises(SystemExit, match="on Kaggle, add it under Add-ons, Secrets, with the name HF_TOKEN"):
         kernel.join(picky, coordinator(False))
 
 

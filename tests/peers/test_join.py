@@ -45,7 +45,7 @@ def test_members_train_together_and_others_stay_outside(
     admin(swarm.url, key, "ban", "bob")
     again = swarm.trainer("bob-again", token=tokens["bob"])
     swarm.wait(lambda: bob.process.poll() is not None, "end of the banned one")
-    assert "The organizer has excluded you" in text_of(bob)
+    assert "The organizer has banned you" in text_of(bob)
     swarm.wait(lambda: "From the organizer: Good evening!" in text_of(alice), "announcement")
     banned_at = swarm.done()
     swarm.wait(lambda: again.process.poll() is not None, "end of the banned one who comes back")

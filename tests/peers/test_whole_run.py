@@ -60,5 +60,5 @@ def test_a_best_checkpoint_is_told_to_those_who_train(small_swarm: Callable[...,
     probes = ["The [MASK] statement is executed."]
     swarm = small_swarm(total_steps=10_000, target_batch_size=256, coordinator={"probes": probes})
     trainer = swarm.trainer("asha", by_command=True)
-    swarm.wait(lambda: "The best checkpoint so far: global step " in text_of(trainer), "word of the best checkpoint")
-    assert " below a table of word frequencies. It fills in: The [" in text_of(trainer)
+    swarm.wait(lambda: "Best checkpoint so far: global step " in text_of(trainer), "word of the best checkpoint")
+    assert " lower than guessing from word frequencies alone. It fills in: The [" in text_of(trainer)

@@ -39,7 +39,7 @@ def test_each_announcement_and_each_best_checkpoint_is_told_once(
     assert notices.new_lines() == ["From the organizer: Hello"], "what was best before this peer came is no news"
     gate.take_notice(signed("Hello", new))
     (line,) = notices.new_lines()
-    assert line.startswith("The best checkpoint so far: global step 9") and line.endswith("The [river] flows.")
+    assert line.startswith("Best checkpoint so far: global step 9") and line.endswith("The [river] flows.")
     gate.take_notice(signed("", None))  # the coordinator was started again
     gate.take_notice(signed("", new))
     assert notices.new_lines() == []
@@ -66,4 +66,4 @@ def test_who_counts_with_less_is_told_when_that_begins_and_when_it_is_over(
         gate.take_notice(one)
         told.append(notices.new_lines())
     assert [len(lines) for lines in told] == [0, 0, 1, 0, 1]
-    assert "left out of the mean" in told[2][0] and told[4] == ["Your gradients count in full again."]
+    assert "your results are not used" in told[2][0] and told[4] == ["Your results count in full again."]

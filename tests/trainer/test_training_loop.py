@@ -30,6 +30,6 @@ def test_a_volunteer_is_told_once_that_gradients_come_too_late_and_once_that_the
         told_of_lateness(late, was_told=was) for late, was in ((2, False), (3, False), (4, True), (1, True), (0, True))
     ]
     assert told[0] is told[2] is told[3] is None
-    assert told[1] is not None and told[1].startswith("In 3 of the last 5 global steps your gradients did not arrive")
-    assert told[4] == "Your gradients arrive in time again."
+    assert told[1] is not None and told[1].startswith("In 3 of the last 5 global steps your results arrived too late")
+    assert told[4] == "Your results arrive in time again."
     assert told_of_lateness(0, was_told=False) is None

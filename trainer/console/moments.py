@@ -62,11 +62,11 @@ def milestone_line(milestone: Milestone) -> str:
 def best_line(best: "BestCheckpoint") -> str:
     """What everybody is told of a checkpoint that is better than all before."""
     if best.below is None:
-        told = _("The best checkpoint so far: global step {step}, held-out loss {loss}.")
+        told = _("Best checkpoint so far: global step {step}, loss {loss} on text kept out of training.")
     else:
         told = _(
-            "The best checkpoint so far: global step {step}, held-out loss {loss}, {below} below a table of word "
-            "frequencies."
+            "Best checkpoint so far: global step {step}, loss {loss} on text kept out of training, {below} lower than "
+            "guessing from word frequencies alone."
         )
     lines = [told.format(step=f"{best.step:,}", loss=f"{best.loss:.2f}", below=f"{best.below or 0.0:.2f}")]
     if best.sentence:

@@ -213,13 +213,13 @@ def plain_line(view: View) -> str:
     """The view as one line of plain text."""
     parts = [
         _("global step {step} of {total}").format(step=f"{view.step:,}", total=f"{view.total_steps:,}"),
-        _("{share} of the next").format(share=_share(view.step_samples, view.target_batch_size)),
+        _("{share} of the next step").format(share=_share(view.step_samples, view.target_batch_size)),
         _("loss {loss}").format(loss=_loss(view)),
         _peers(view),
         _("you {samples}").format(samples=_samples(view.own_samples, view.samples_per_second)),
         _("swarm {samples}").format(samples=_samples(view.swarm_samples, view.swarm_samples_per_second)),
         _("averaging {rounds}").format(rounds=_averaging(view)),
-        _("data wait {share}").format(share=f"{view.data_wait_fraction:.1%}"),
+        _("waiting for text {share}").format(share=f"{view.data_wait_fraction:.1%}"),
         "" if view.experts is None else _("experts {answer}").format(answer=_experts(*view.experts)),
         view.status,
     ]
@@ -257,7 +257,7 @@ def _figures(view: View, trend: Sequence[float], room: int, *, narrow: bool) -> 
         (_("You"), Text(_samples(view.own_samples, view.samples_per_second))),
         (_("Swarm"), Text(_samples(view.swarm_samples, view.swarm_samples_per_second))),
         (_("Averaging"), Text(_averaging(view), style=failing)),
-        (_("Data wait"), Text(f"{view.data_wait_fraction:.1%}", style=waiting)),
+        (_("Waiting"), Text(_("{share} for text").format(share=f"{view.data_wait_fraction:.1%}"), style=waiting)),
     ]
     if view.experts is not None:
         figures.append((_("Experts"), Text(_experts(*view.experts), style="" if view.experts[0] else "yellow")))
@@ -305,7 +305,7 @@ def _share(part: int, whole: int) -> str:
 def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool) -> str:
     """What a peer does, in a few words."""
     if pause is not None:
-        return _("pauses: {reason}").format(reason=pause.reason)
+        return _("pausing: {reason}").format(reason=pause.reason)
     if not has_state:
         return _("loading the state of the run") if progress.peers > 1 else _("waiting for the others")
     if progress.is_behind:

@@ -57,17 +57,19 @@ class Pause:
 
     @property
     def reason(self) -> str:
-        """For the volunteer, after "pauses: "."""
+        """For the volunteer, after "pausing: "."""
         until = f"{self.until:%H:%M}" if self.until is not None else ""
         return {
-            Cause.ORDER: _("while the file of --pause-file is there"),
+            Cause.ORDER: _("while the file named by --pause-file exists"),
             Cause.PAGE: _("you have paused this machine on your page; it goes on when you resume it there"),
-            Cause.PERSON: _("somebody uses this machine"),
-            Cause.BATTERY: _("it runs on its battery (--on-battery trains all the same)"),
-            Cause.METERED: _("the connection costs by the byte (--on-metered trains all the same)"),
-            Cause.TRAFFIC: _("the traffic of today is used up, until {time}"),
+            Cause.PERSON: _("somebody is using this machine"),
+            Cause.BATTERY: _("this machine is on battery power (use --on-battery to train anyway)"),
+            Cause.METERED: _("this connection is metered (use --on-metered to train anyway)"),
+            Cause.TRAFFIC: _("today's traffic limit (--max-traffic) is used up, until {time}"),
             Cause.HOURS: _("until {time}"),
-            Cause.LIMIT: _("the GPU is above --max-temperature or --max-power even at rest, or its driver is silent"),
+            Cause.LIMIT: _(
+                "the GPU is above --max-temperature or --max-power even when idle, or its driver does not answer"
+            ),
         }[self.cause].format(time=until)
 
 

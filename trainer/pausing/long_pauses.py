@@ -60,7 +60,7 @@ def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callab
     while (pause := watch.look()) is not None:
         if pause != said:
             said = pause
-            say(_("Waits before it joins: {reason}.").format(reason=pause.reason))
+            say(_("Not joining yet: {reason}.").format(reason=pause.reason))
         sleep(LOOK_EVERY)
 
 

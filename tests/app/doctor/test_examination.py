@@ -140,12 +140,16 @@ def failing(error: Exception, proxy: str = "") -> JoinProblem:
             Check.DNS,
             "typing mistakes",
         ),
-        ({"run": failing(REFUSED), "ahead": None}, Check.COORDINATOR, "nobody listens there"),
-        ({"run": failing(OSError(errno.ENETUNREACH, "x"))}, Check.COORDINATOR, "no way leads there"),
+        ({"run": failing(REFUSED), "ahead": None}, Check.COORDINATOR, "nothing is listening there"),
+        ({"run": failing(OSError(errno.ENETUNREACH, "x"))}, Check.COORDINATOR, "no network route"),
         ({"run": problem(ProblemKind.NO_ANSWER, "no answer in time")}, Check.COORDINATOR, "no answer in time"),
         ({"run": problem(ProblemKind.NOT_A_COORDINATOR)}, Check.COORDINATOR, "a way out"),
         ({"run": problem(ProblemKind.TLS, "its certificate is not valid")}, Check.ENCRYPTION, "certificate"),
-        ({"run": failing(REFUSED, PROXY.shown), "proxy": PROXY}, Check.PROXY, "HTTPS_PROXY.*nobody listens there"),
+        (
+            {"run": failing(REFUSED, PROXY.shown), "proxy": PROXY},
+            Check.PROXY,
+            "HTTPS_PROXY.*nothing is listening there",
+        ),
         (
             {"run": problem(ProblemKind.NOT_A_COORDINATOR), "proxy": PROXY, "without_proxy": described()},
             Check.PROXY,
@@ -193,7 +197,7 @@ def kept(expires: float, *, in_use: bool, good: bool | None = True) -> PassSeen:
 @pytest.mark.parametrize(
     ("changes", "mark", "words"),
     [
-        ({"passes": [kept(NOW - 600, in_use=True)]}, Mark.FAULT, "has expired 10 minutes ago.*join again"),
+        ({"passes": [kept(NOW - 600, in_use=True)]}, Mark.FAULT, "expired 10 minutes ago.*join again"),
         (
             {"passes": [kept(NOW - 600, in_use=True)], "answered": problem(ProblemKind.BANNED, "asha is banned")},
             Mark.FAULT,
@@ -209,7 +213,7 @@ def kept(expires: float, *, in_use: bool, good: bool | None = True) -> PassSeen:
         ({"answered": TooLate()}, Mark.WARNING, "not answered in time"),
         ({"answered": "it is away"}, Mark.SKIPPED, "it is away"),
         ({"answered": "it is away", "passes": [kept(NOW - 600, in_use=False)]}, Mark.WARNING, "10 minutes ago.*away"),
-        ({"answered": "it is away", "passes": [kept(NOW + 600, in_use=False)]}, Mark.OK, "good for 10 minutes"),
+        ({"answered": "it is away", "passes": [kept(NOW + 600, in_use=False)]}, Mark.OK, "valid for 10 minutes"),
     ],
 )
 def test_passes(observed: Observed, changes: dict[str, Any], mark: Mark, words: str):
@@ -223,14 +227,14 @@ def test_passes(observed: Observed, changes: dict[str, Any], mark: Mark, words: 
     [
         ({FIRST: None, SECOND: None}, Mark.OK, "all 2 known peers"),
         ({FIRST: None}, Mark.OK, "one known peer takes connections on TCP port 31337"),
-        ({FIRST: REFUSED}, Mark.FAULT, "QmFirst: nobody listens there.*TCP to port 31337"),
+        ({FIRST: REFUSED}, Mark.FAULT, "QmFirst: nothing is listening there.*TCP to port 31337"),
         ({FIRST: SILENT, SECOND: SILENT}, Mark.FAULT, "no answer.*port 31337, 4001"),
         ({FIRST: SILENT, SECOND: None}, Mark.WARNING, "the coordinator's libp2p port.*QmFirst: no answer"),
-        ({FIRST: None, SECOND: REFUSED}, Mark.WARNING, "1 of 2 known peers.*QmSecond: nobody listens there"),
-        ({FIRST: OSError(errno.EHOSTUNREACH, "x")}, Mark.FAULT, "no way leads there"),
+        ({FIRST: None, SECOND: REFUSED}, Mark.WARNING, "1 of 2 known peers.*QmSecond: nothing is listening there"),
+        ({FIRST: OSError(errno.EHOSTUNREACH, "x")}, Mark.FAULT, "no network route"),
         ({FIRST: None, replace(FIRST, host="10.0.0.1"): SILENT}, Mark.OK, "one known peer"),
         ({}, Mark.FAULT, "announces no address.*coordinator.announce"),
-        ({FIRST: None, RELAYED: REFUSED}, Mark.WARNING, "QmRelay/p2p-circuit/p2p/QmThird: nobody listens there"),
+        ({FIRST: None, RELAYED: REFUSED}, Mark.WARNING, "QmRelay/p2p-circuit/p2p/QmThird: nothing is listening there"),
     ],
 )
 def test_peers(observed: Observed, peers: dict[Any, Any], mark: Mark, words: str):

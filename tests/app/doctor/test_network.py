@@ -75,7 +75,7 @@ def test_nobody_listens():
     with bound() as port:
         seen = look(f"http://127.0.0.1:{port}")
     assert link_findings.coordinator(seen).mark is Mark.FAULT
-    assert "nobody listens there" in link_findings.coordinator(seen).message
+    assert "nothing is listening there" in link_findings.coordinator(seen).message
 
 
 def test_no_answer(server: StandIn):

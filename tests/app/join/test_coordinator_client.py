@@ -65,7 +65,7 @@ def test_no_such_host():
 def test_nobody_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        expect(f"http://127.0.0.1:{taken.getsockname()[1]}", ProblemKind.COORDINATOR_AWAY, "nobody listens")
+        expect(f"http://127.0.0.1:{taken.getsockname()[1]}", ProblemKind.COORDINATOR_AWAY, "nothing is listening")
 
 
 def test_no_answer_in_time(server: StandIn):

@@ -37,7 +37,7 @@ def test_nothing_is_said_about_a_roomy_machine():
     ("computer", "word", "fatal"),
     [
         (replace(ROOMY, disk_free=1e6), "disk", True),
-        (replace(ROOMY, memory_total=1 * GB, memory_available=1 * GB), "take a larger machine", True),
+        (replace(ROOMY, memory_total=1 * GB, memory_available=1 * GB), "use a machine with more memory", True),
         (replace(ROOMY, memory_available=1 * GB), "free", False),
         (replace(ROOMY, shared_memory_free=64e6), "--shm-size", False),
         (replace(ROOMY, device_memory=0.1 * GB), "--device cpu", False),

@@ -101,7 +101,7 @@ def test_a_strong_token_is_refused_unless_insisted(hub: StandIn):
     assert "--allow-write-token" in str(problem.value)
     assert "settings/tokens" in str(problem.value)
     assert problem.value.exit_status == 28
-    with raises_problem(ProblemKind.TOKEN_TOO_STRONG, match="and type it here") as told:
+    with raises_problem(ProblemKind.TOKEN_TOO_STRONG, match="then type it here") as told:
         check_token(token, allow_write=False, notebook=True)
     assert "export" not in str(told.value) and "--" not in str(told.value), "a notebook has no command line"
     assert check_token(token, allow_write=True) == "alice"

@@ -122,7 +122,8 @@ def test_the_end(gate: Gate, problem: JoinProblem):
 def test_other_refusals_are_told_and_tried_again(gate: Gate):
     told = run(gate, [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
     assert told.said == [
-        "The pass could not be renewed (not on the list); training goes on, and the program tries again."
+        "Your permission to take part (the pass) could not be renewed (not on the list); training continues, and the "
+        "program will try again."
     ]
     assert not told.ended
 
@@ -176,5 +177,6 @@ def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
         direct=JoinProblem(ProblemKind.NOT_ALLOWED, "no"),
     )
     assert told.said == [
-        "The pass could not be renewed (the Hub is away); training goes on, and the program tries again."
+        "Your permission to take part (the pass) could not be renewed (the Hub is away); training continues, and the "
+        "program will try again."
     ]

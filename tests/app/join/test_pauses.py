@@ -53,8 +53,8 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
 
     long_pauses.wait_until_over(watch, said.append, sleep)
     assert said == [
-        "Waits before it joins: until 22:00.",
-        "Waits before it joins: it runs on its battery (--on-battery trains all the same).",
+        "Not joining yet: until 22:00.",
+        "Not joining yet: this machine is on battery power (use --on-battery to train anyway).",
     ]
     assert now == datetime.datetime(2026, 11, 26, 22)
 
@@ -120,7 +120,9 @@ def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) ->
     )
     watch._traffic = lambda: 2_000_000_000
     pause = watch.look()
-    assert pause is not None and pause.reason.startswith("the traffic of today is used up, until 00:00")
+    assert pause is not None and pause.reason.startswith(
+        "today's traffic limit (--max-traffic) is used up, until 00:00"
+    )
     assert [one.name for one in (tmp_path / "peer").iterdir()] == ["traffic.json"]
     without = long_pauses.watch_for(
         Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order", is_first=True

@@ -89,7 +89,7 @@ def test_earlier_keys_are_revoked_with_a_new_one_which_is_told_not(coordinator: 
     said: list[str] = []
     me(coordinator.url, said.append, state=tmp_path, revoke=True)
     assert [one.bearer for one in coordinator.heard if one.method == "DELETE"] == ["first"]
-    assert said[0] == "All earlier keys and links to your page are good for nothing now."
+    assert said[0] == "All earlier keys and links to your page have stopped working."
     assert "key=second" in said[3] and not any("first" in line for line in said)
 
 

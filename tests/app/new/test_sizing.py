@@ -154,7 +154,7 @@ def test_reasons_say_what_stood_in_the_way():
     assert "this text gives" in size.reason
     course = choose(text(math.inf), speed(LAPTOPS), 10.0)
     size = course.settings()["model"].entries["hidden_size"]
-    assert "these volunteers compute" in size.reason
+    assert "these volunteers can process" in size.reason
 
 
 @pytest.mark.parametrize("number, said", [(320e6, "320 million"), (1.24e10, "12 billion"), (950.0, "950")])

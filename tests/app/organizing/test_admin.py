@@ -74,7 +74,7 @@ def test_a_mistaken_command_is_not_sent(server: StandIn, key_file: Path, action:
 
 
 def test_the_example_can_be_typed(server: StandIn, key_file: Path):
-    for action, example in {"ban": "sahaj admin URL ban alice", "announce": "sahaj admin URL announce 'Back"}.items():
+    for action, example in {"ban": "sahaj admin LINK ban alice", "announce": "sahaj admin LINK announce 'Back"}.items():
         with raises_problem(ProblemKind.MALFORMED, match=example):
             admin(server.url, key_file, action)
 
@@ -82,7 +82,7 @@ def test_the_example_can_be_typed(server: StandIn, key_file: Path):
 def test_who_stops_a_run_is_told_the_way_back_and_the_end(server: StandIn, key_file: Path):
     server.answers["POST /api/admin/stop"] = Answer(body={})
     line = admin(server.url, key_file, "stop")
-    assert "`sahaj admin URL resume`" in line
+    assert "`sahaj admin LINK resume`" in line
     assert "Ctrl-C" in line
 
 
@@ -156,4 +156,4 @@ def test_evidence_is_written_into_a_file(
     assert said[1].startswith("evidence--eve.json: ")
     assert json.loads((tmp_path / "evidence--eve.json").read_text()) == [proved]
     server.answers["GET /api/admin/evidence?name=asha"] = Answer(body="[]")
-    assert admin(server.url, key_file, "evidence", "asha") == "Nothing is proved of asha."
+    assert admin(server.url, key_file, "evidence", "asha") == "There is no proof against asha."

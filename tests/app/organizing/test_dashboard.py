@@ -70,8 +70,8 @@ def test_the_dashboard_is_one_process_that_serves_until_ctrl_c(coordinator: str)
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:1", "nobody listens there"),
-        ("run.yaml", "a run file; give the coordinator's URL"),
+        ("http://127.0.0.1:1", "nothing is listening there"),
+        ("run.yaml", "a run file; give the run's link"),
         ("not a url", "not a URL"),
     ],
 )

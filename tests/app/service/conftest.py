@@ -25,7 +25,7 @@ case $2 in
 esac
 """
 JOURNALCTL = """#!/bin/sh
-echo 'step 12 of 100, pauses: until 22:00'
+echo 'step 12 of 100, pausing: until 22:00'
 """
 
 

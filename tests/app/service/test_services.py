@@ -54,9 +54,9 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     assert machine.sahaj("service", "pause").stdout == f"{name}: pauses until `sahaj service resume`.\n"
     assert (folder / "pause").exists()
     assert machine.sahaj("service", "status").stdout.splitlines() == [
-        f"{name}: runs since Thu 2026-11-26 17:00:01 UTC",
+        f"{name}: running since Thu 2026-11-26 17:00:01 UTC",
         "  you have paused it: `sahaj service resume` goes on",
-        "  step 12 of 100, pauses: until 22:00",
+        "  step 12 of 100, pausing: until 22:00",
         f"  journalctl --user-unit {unit} --follow",
         f"  log: {folder / 'logs'}",
     ]
@@ -78,8 +78,8 @@ def test_what_cannot_be_a_service_is_said_in_one_line(machine: Machine, coordina
         return done.stderr
 
     assert "--pause-file: a service has its own" in problem("install", coordinator.url, "--pause-file", "x")
-    assert f"name it as {Path('texts').absolute()}" in problem("install", coordinator.url, "--data", "texts")
-    assert "auth login`, and a token without permissions" in problem("install", coordinator.url)
+    assert f"give the full path, {Path('texts').absolute()}" in problem("install", coordinator.url, "--data", "texts")
+    assert "auth login` and a token without permissions" in problem("install", coordinator.url)
     assert f"no service of {coordinator.url} is installed" in problem("pause", coordinator.url)
     machine.have_bus(False)
     without = problem("install", coordinator.url, "--name", "Asha Rao")
@@ -135,11 +135,11 @@ def test_for_weeks_a_line_a_minute_is_enough():
 
 def test_states_in_words():
     at = "Thu 2026-11-26 17:00:01 UTC"
-    assert services.described(State(runs=True)) == "runs"
-    assert services.described(State(runs=False, since=at)) == f"does not run since {at}"
+    assert services.described(State(runs=True)) == "running"
+    assert services.described(State(runs=False, since=at)) == f"has not run since {at}"
     waits = services.described(State(runs=False, waits=True, status=22))
-    assert waits == "starts again within a minute after its end: coordinator away"
-    assert services.described(State(runs=False, since=at, status=30)) == f"has ended for good since {at}: banned"
+    assert waits == "stopped (coordinator away); it starts again within a minute"
+    assert services.described(State(runs=False, since=at, status=30)) == f"stopped at {at} and will not restart: banned"
     assert "the run is done, or it was stopped" in services.described(State(runs=False, status=0))
 
 

@@ -221,8 +221,8 @@ def test_the_worked_example_of_the_documentation():
 def test_a_volunteer_is_told_why():
     assert explanation(trains=True, share=0.0, upload=2.0).endswith("others average them.")
     assert "25% of the averaging" in explanation(trains=True, share=0.25, upload=2.0)
-    assert "(2 Mbit/s up) is too slow" in explanation(trains=False, share=0.0, upload=2.0)
-    assert "only averages, 80% of all" in explanation(trains=False, share=0.8, upload=None)
+    assert "Your internet connection (2 Mbit/s upload) is too slow" in explanation(trains=False, share=0.0, upload=2.0)
+    assert "only averages: 80% of the whole run's averaging" in explanation(trains=False, share=0.8, upload=None)
 
 
 def member(name: str, speed: float, upload: float | None, *, sends: bool = True, rests: bool = False) -> MemberProfile:

@@ -58,8 +58,8 @@ def test_below_is_the_distance_to_the_table(loss: float | None, unigram: float |
 
 
 def test_people_read_whether_it_is_below_or_above() -> None:
-    assert compared(2.456) == ", 2.46 below a table of word frequencies"
-    assert compared(-1.0) == ", 1.00 above a table of word frequencies"
+    assert compared(2.456) == ", 2.46 lower than guessing from word frequencies alone"
+    assert compared(-1.0) == ", 1.00 higher than guessing from word frequencies alone"
     assert compared(None) == ""
 
 
@@ -129,7 +129,7 @@ def test_training_text_that_is_not_there_is_said_and_nothing_else_happens(
     baseline = UnigramBaseline(run, tokenizer, batches, said.append, threading.Event())
     baseline.start()
     wait_until(lambda: said != [], "word of the missing text")
-    assert "not compared with a table of word frequencies" in said[0] and "river.txt" in said[0]
+    assert "not compared with guessing from word frequencies" in said[0] and "river.txt" in said[0]
     assert baseline.loss is None
 
 

@@ -91,7 +91,7 @@ def test_what_was_interrupted_begins_again(machine: Machine, breaks: str):
     assert stopped.returncode != 0 and stopped.stdout == ""
     if not breaks.startswith("kill"):
         assert stopped.returncode in (130, -signal.SIGINT)
-        assert stopped.stderr.splitlines()[-1] == "Stopped. The same line begins again."
+        assert stopped.stderr.splitlines()[-1] == "Stopped. Run the same command to start again."
         assert not (machine.installation / "tmp").exists()
     assert not (machine.installation / "ready").exists()
     (machine.installation / "venv" / "half").touch()

@@ -148,7 +148,7 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     log.audits = []
     one.bring_up_to_date()
     assert ban.call_args_list == [call("bela", "bela")]
-    assert said[-1] == "bela is banned; `sahaj admin URL unban bela` takes that back."
+    assert said[-1] == "bela is banned; `sahaj admin LINK unban bela` undoes that."
     ledger.close()
 
 
@@ -170,6 +170,6 @@ def test_whose_gradients_are_of_doubtful_use_counts_with_less_where_the_run_enfo
     one.bring_up_to_date()
     put = [call.args[0] for call in notices.put_on_probation.call_args_list]
     assert (put[-1] == {eve[:-2]} and not put[0]) if robust == "enforce" else not put
-    lines = [line for line in said if "counts with nothing in a mean" in line]
+    lines = [line for line in said if "left out of the mean until" in line]
     assert len(lines) == (robust == "enforce") and not notices.ban.called
     ledger.close()

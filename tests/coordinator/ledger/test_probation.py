@@ -45,7 +45,7 @@ def test_who_agrees_less_than_those_who_bring_less_is_doubted_before_it_is_flagg
     probation, found = followed(lie, AUDITS)
     assert probation.users == (frozenset({"user-6"}) if is_doubted else frozenset())
     assert [(one.user, one.session) for one in found] == ([("user-6", HEAVY)] if is_doubted else [])
-    assert all("agree less" in one.what for one in found)
+    assert all("agree with the others' less" in one.what for one in found)
 
 
 def test_who_is_of_use_again_is_trusted_again() -> None:

@@ -255,13 +255,15 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
         assert running.told == []
         assert not any("word frequencies" in line for line in said)
         running.baseline.loss = 30.0
-        _wait_for(said, "A table of word frequencies has a held-out loss of 30.000.")
+        _wait_for(said, "Guessing from word frequencies alone has a held-out loss of 30.000.")
         swarm.step = 2
         _wait_for(said, "global step 2: saved")
         wait_until(lambda: running.told, "news")
         assert "global step 2 of 1000 is the best so far. Held-out loss: " in running.told[0]
     losses = {one.step: one.loss for one in ledger.evaluations()}
-    assert any(f"loss {losses[2]:.3f}, {30.0 - losses[2]:.2f} below a table of word freq" in line for line in said)
+    assert any(
+        f"loss {losses[2]:.3f}, {30.0 - losses[2]:.2f} lower than guessing from word freq" in line for line in said
+    )
     assert {one.step: one.unigram_loss for one in ledger.evaluations() if one.step in (1, 2)} == {1: 30.0, 2: 30.0}
     older, newer = (one.state for one in list_checkpoints(context.checkpoints))
     assert (older.unigram_loss, older.below_unigram) == (None, None)

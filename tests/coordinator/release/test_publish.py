@@ -42,7 +42,7 @@ def test_a_release_is_one_commit_with_everything_in_it(
     assert repository(hub).head.oid == commit
     assert [one.title for one in repository(hub).revisions] == [
         "initial commit",
-        "Global step 100: held-out loss 3.250, 2.25 below a table of word frequencies",
+        "Global step 100: held-out loss 3.250, 2.25 lower than guessing from word frequencies alone",
     ]
     assert repository(hub).tags == {"step-100": commit}
     files = repository(hub).head.files
@@ -125,7 +125,7 @@ def test_an_answer_that_is_lost_makes_no_second_commit(
     there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
     there.open()
     hub.repositories.troubles.append(("POST .*/tag/", 500))  # after the commit
-    with pytest.raises(ReleaseError, match="has trouble"):
+    with pytest.raises(ReleaseError, match="is failing"):
         publish(there, release)
     publish(there, release)
     assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
@@ -152,7 +152,7 @@ def test_a_card_that_the_hub_does_not_take_is_refused_before_anything_is_sent(
     there = HubRepository(REPO)
     there.open()
     release = make_release(run, make_checkpoint(100), REPO, record=None, also={}, tags=())
-    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); mend that in the run file'
+    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); correct the release section'
     with pytest.raises(NotAllowed, match=told):
         publish(there, release)
     assert hub.repositories.received == []
@@ -223,7 +223,7 @@ def test_somebody_elses_commit_in_between_is_not_lost(
     assert head is not None
     sent = there.send(release.files)
     repository(hub).commit("by hand", "", {})
-    with pytest.raises(ReleaseError, match="somebody else has changed it"):
+    with pytest.raises(ReleaseError, match="somebody else changed it"):
         there.commit(sent, release.message, "", after=head.commit)
     publish(there, release)
     assert [one.title for one in repository(hub).revisions][1] == "by hand"
@@ -235,9 +235,9 @@ def test_somebody_elses_commit_in_between_is_not_lost(
         (401, NotAllowed, "does not know the Hugging Face token"),
         (403, NotAllowed, "may not write there"),
         (403, NotAllowed, "(the Hub says: the stand-in was told to fail)"),
-        (429, ReleaseError, "wants fewer requests (429)"),
-        (500, ReleaseError, "has trouble (500)"),
-        (503, ReleaseError, "has trouble (503)"),
+        (429, ReleaseError, "is limiting requests (429)"),
+        (500, ReleaseError, "is failing (status 500)"),
+        (503, ReleaseError, "is failing (status 503)"),
         (400, ReleaseError, "the Hub refuses (400: the stand-in was told to fail)"),
     ],
 )

@@ -108,9 +108,9 @@ def test_who_asks_for_what_there_is_not_is_told(restore: Restore, run: RunFile, 
     with pytest.raises(ReleaseError, match=r"river/boats: there is no release to go on from"):
         restore(asked=True)
     hub.failing = 503
-    with pytest.raises(ReleaseError, match=r"river/boats: the Hub has trouble \(503\)"):
+    with pytest.raises(ReleaseError, match=r"river/boats: the Hub is failing \(status 503\)"):
         restore(asked=True)
-    assert restore() == ["attention: the Hub's release is not used (river/boats: the Hub has trouble (503))"]
+    assert restore() == ["attention: the Hub's release is not used (river/boats: the Hub is failing (status 503))"]
 
 
 def test_another_runs_release_is_not_taken(restore: Restore, run: RunFile, released: Path, state_folder: Path):
@@ -142,7 +142,7 @@ def test_a_download_that_broke_off_goes_on(
     restore: Restore, released: Path, hub: HubStandIn, state_folder: Path, tmp_path: Path
 ):
     hub.repositories.troubles.extend([("GET /stored/", 500)] * 30)
-    with pytest.raises(ReleaseError, match=r"river/boats: the Hub has trouble \(500\)"):
+    with pytest.raises(ReleaseError, match=r"river/boats: the Hub is failing \(status 500\)"):
         restore()
     assert list_checkpoints(state_folder / "checkpoints") == []
     hub.repositories.troubles.clear()

@@ -67,7 +67,7 @@ def test_checkpoints_are_released_when_they_are_due(
         if step not in (50, 150, 299):
             releasing.wait_for(f"global step {step}: released")
     assert [one.title for one in repository(hub).revisions[1:]] == [
-        f"Global step {step}: held-out loss 3.250, 2.25 below a table of word frequencies"
+        f"Global step {step}: held-out loss 3.250, 2.25 lower than guessing from word frequencies alone"
         for step in (100, 250, 310, "1,000")
     ]
     assert set(repository(hub).tags) == {"step-310", "step-1000", "final"}
@@ -103,7 +103,8 @@ def test_trouble_is_said_once_and_then_it_works(
         hub.failing = None
         releasing.wait_for("global step 100: released")
     problems = [line for line in releasing.said if line.startswith("problem: ")]
-    assert problems == [f"problem: the release waits, and is tried again: {REPO}: the Hub has trouble (500)"]
+    told = f"{REPO}: the Hub is failing (status 500)"
+    assert problems == [f"problem: the release was not uploaded and will be tried again: {told}"]
     assert not any(token in record.getMessage() for record in caplog.records for token in hub.accounts)
 
 
@@ -114,7 +115,7 @@ def test_nothing_is_released_while_it_cannot_be_read_who_is_not_to_be_named(
     unnamed = releasing.context.folder / UNNAMED
     unnamed.write_bytes(b"\xff\xfe")
     releasing.open()
-    releasing.wait_for("problem: the release waits, and is tried again: ")
+    releasing.wait_for("problem: the release was not uploaded and will be tried again: ")
     assert len(repository(hub).revisions) == 1 and UNNAMED in releasing.said[-1]
     unnamed.write_text("nobody-here\n")
     releasing.wait_for("global step 100: released")
@@ -306,7 +307,7 @@ def test_a_mistake_of_ours_does_not_end_it(hub: HubStandIn, releasing: Releasing
         return {"join.ipynb": b"{}"}
 
     releasing.open(also=also)
-    releasing.wait_for("the release waits, and is tried again (ZeroDivisionError: a mistake)")
+    releasing.wait_for("the release was not uploaded and will be tried again (ZeroDivisionError: a mistake)")
     releasing.wait_for("global step 100: released")
     assert repository(hub).head.files["join.ipynb"].content == b"{}"
 

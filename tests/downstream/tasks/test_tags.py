@@ -89,7 +89,7 @@ def test_a_label_that_training_lacks_is_said_and_counts_as_missed(task: str, pre
     name = {"ner": "B-EVENT", "classify": "neutral"}[task]
     said = console.export_text()
     for split, file in (("validation", validation), ("test", test)):
-        assert f"Not among the labels of {train}: {name}; 1 in {split} count as missed, the first at {file}:" in said
+        assert f"Labels unknown to {train} count as missed: {name}; 1 in {split}, the first at {file}:" in said
     before, after = (one.models[0].test("accuracy").mean for one in results)
     examples = load_data(TASKS[task](), DataOptions(test=test), training=False).test.examples
     counted = sum(len(example.labels) for example in examples)

@@ -245,6 +245,6 @@ def test_a_banned_host_leaves(hosted: Callable[..., Hosted]):
     run.wait_for_answers()
     admin(run.swarm.url, run.swarm.state / ADMIN_KEY, "ban", "~hema")
     run.swarm.wait(lambda: host.process.poll() is not None, "end of the banned one")
-    assert "The organizer has excluded you" in text_of(host)
+    assert "The organizer has banned you" in text_of(host)
     assert "The states of 4 experts are written." in text_of(host)
     run.end_well()

@@ -24,7 +24,7 @@ def test_a_trainer_leaves_within_the_notice_of_its_cloud(
         swarm.wait(lambda: volunteer.process.poll() is not None, "end of the trainer", NOTICE)
     assert volunteer.process.returncode == 0
     said = text_of(volunteer)
-    assert "Amazon takes this machine away (terminate at 2026-11-22T08:22:00Z)" in said
+    assert "Amazon is taking this machine back (terminate at 2026-11-22T08:22:00Z)" in said
     assert "Traceback" not in said
     swarm.wait(lambda: not living_processes(volunteer), "end of its helpers")
     (samples,) = (int(one.replace(",", "")) for one in CONTRIBUTED.findall(said))

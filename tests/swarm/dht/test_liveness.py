@@ -50,13 +50,14 @@ def test_nothing_is_said_of_a_dht_that_answers_now_and_then(looking: Looking):
 def test_silence_is_told_once_and_then_given_up(looking: Looking):
     looking.wait(LATE)
     assert looking.silence.is_late
-    assert looking.lines == ["problem: this peer's DHT has not answered for 15 s; this process ends if that lasts 60 s"]
+    silent = "the part of this program that finds other peers (the DHT) has not answered for 15 s"
+    assert looking.lines == [f"problem: {silent}; the program will stop if this lasts 60 s"]
     looking.wait(DHT_SILENCE - LATE - LOOK_EVERY)
     assert not looking.silence.is_too_long
     looking.wait(LOOK_EVERY)
     assert looking.silence.is_too_long
     assert len(looking.lines) == 1
-    assert str(looking.silence) == "this peer's DHT has not answered for 60 s"
+    assert str(looking.silence) == "the part of this program that finds other peers (the DHT) has not answered for 60 s"
 
 
 def test_a_dht_that_comes_back_in_time_has_all_the_time_again(looking: Looking):
@@ -101,7 +102,7 @@ def write_to_a_frozen_dht(folder: Path) -> None:
     given_up, said = threading.Event(), list[str]()
     watch = DHTWatch(dht, said.append, given_up.set)
     assert given_up.wait(60.0)
-    assert said == [f"problem: {watch.trouble}; this process ends, start it again"]
+    assert said == [f"problem: {watch.trouble}; the program is stopping, so start it again"]
     for one in writers:
         one.join(60.0)
     assert not any(one.is_alive() for one in writers)

@@ -72,12 +72,12 @@ def test_the_language_is_the_one_asked_for_else_the_runs_else_the_machines(monke
     speak("")  # other tests of this process may have joined a run
     assert current() == SOURCE
     monkeypatch.setenv("LANG", "bn_BD.UTF-8")
-    assert (current(), _("Goes on.")) == ("bn", "আবার চলছে।")
+    assert (current(), _("Training again.")) == ("bn", "আবার প্রশিক্ষণ চলছে।")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    assert (current(), _("Goes on.")) == (SOURCE, "Goes on.")
+    assert (current(), _("Training again.")) == (SOURCE, "Training again.")
     try:
         speak("bn-BD")
-        assert (current(), _("Goes on.")) == ("bn", "আবার চলছে।")
+        assert (current(), _("Training again.")) == ("bn", "আবার প্রশিক্ষণ চলছে।")
         monkeypatch.setenv(VARIABLE, "en")
         assert current() == SOURCE
         monkeypatch.setenv(VARIABLE, "xx")  # which we have not
@@ -106,7 +106,7 @@ def test_a_language_calls_itself_by_its_name_and_others_by_their_codes() -> None
 
 
 def test_all_texts_of_a_language_are_there_for_a_notebook() -> None:
-    assert Language("bn").texts()["Goes on."] == "আবার চলছে।"
+    assert Language("bn").texts()["Training again."] == "আবার প্রশিক্ষণ চলছে।"
     assert Language("en").texts() == {}
 
 

@@ -64,7 +64,9 @@ def test_a_coordinator_that_does_not_know_leaves_all_as_it_is() -> None:
 def test_a_best_checkpoint_is_one_line() -> None:
     best = BestCheckpoint(12_000, 2.314, 1.2, "The [river] flows to the sea.")
     assert best_line(best) == (
-        "The best checkpoint so far: global step 12,000, held-out loss 2.31, 1.20 below a table of word frequencies. "
+        "Best checkpoint so far: global step 12,000, loss 2.31 on text kept out of training, 1.20 lower than guessing "
+        "from word frequencies alone. "
         "It fills in: The [river] flows to the sea."
     )
-    assert best_line(BestCheckpoint(5, 9.0)) == "The best checkpoint so far: global step 5, held-out loss 9.00."
+    line = best_line(BestCheckpoint(5, 9.0))
+    assert line == "Best checkpoint so far: global step 5, loss 9.00 on text kept out of training."

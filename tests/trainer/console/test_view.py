@@ -191,8 +191,8 @@ def test_a_plain_line_is_one_line_without_colours_and_holds_everything():
     with ConsoleView(console) as shown:
         shown.update(VIEW)
     assert text_of(console) == (
-        "global step 1,234 of 125,000 | 25% of the next | loss 4.321 | 12 peers | you 9,876 samples, 45/s | "
-        "swarm 5,054,464 samples, 512/s | averaging 31 rounds | data wait 0.3% | computing\n"
+        "global step 1,234 of 125,000 | 25% of the next step | loss 4.321 | 12 peers | you 9,876 samples, 45/s | "
+        "swarm 5,054,464 samples, 512/s | averaging 31 rounds | waiting for text 0.3% | computing\n"
     )
 
 

@@ -48,7 +48,7 @@ def test_the_notice_asks_the_peer_to_leave_in_time(metadata: MetadataStandIn, as
     metadata.taken_away = True
     assert asked_to_leave.wait(PATIENCE)
     (line,) = said
-    assert line.startswith("Amazon takes this machine away (terminate at 2026-11-22T08:22:00Z)")
+    assert line.startswith("Amazon is taking this machine back (terminate at 2026-11-22T08:22:00Z)")
 
 
 def test_a_service_that_does_not_answer_at_the_start_is_asked_again(

@@ -41,7 +41,7 @@ def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
 
 
 def test_a_coordinator_that_does_not_work_says_why(serve: Serve) -> None:
-    trouble = ["this peer's DHT has not answered for 17 s"]
+    trouble = ["the part of this program that finds other peers (the DHT) has not answered for 17 s"]
     client = serve(open=True, problem=lambda: trouble[0]).client
     health = client.get("/healthz")
     assert (health.status_code, health.json()["status"]) == (503, trouble[0])
