@@ -126,7 +126,7 @@ def _prepare(folder: Path, step_samples: int, console: Console) -> None:
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = []
     content["optimizer"] |= {"total_steps": ENDLESS, "warmup_steps": 100}
-    content["averaging"] |= {"target_batch_size": step_samples or 1024}
+    content["averaging"] |= {"target_batch_size": step_samples or 1024, "overlap": True}
     content["coordinator"] |= {"checkpoint_every": ENDLESS}
     content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
     if not (folder / "corpus").exists():

@@ -74,7 +74,7 @@ def _countries(countries: list[Country]) -> None:
         )
         frame.nothing_yet(_("No country yet"), stated.format(command="`sahaj join LINK --country BD`"))
         return
-    named = [(f"{flag(one.country)} {one.country}", one.people) for one in countries]
+    named: list[tuple[str, float]] = [(f"{flag(one.country)} {one.country}", one.people) for one in countries]
     _bars(named, _("country"), _("people"), ",d")
     st.caption(_("Of people who gave their country."))
 
