@@ -33,7 +33,7 @@ from swarm.files import write_file
 def main(
     other: Annotated[Path | None, typer.Option(help="Text in another language, as JSONL.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Orders of the text; losses are medians.")] = 1,
-    steps: Annotated[int, typer.Option(min=2, help="Global steps of each run; the demo's has 160.")] = 160,
+    steps: Annotated[int, typer.Option(min=2, help="Global steps of each run.")] = 160,
     processes: Annotated[int, typer.Option(min=1, help="Seeds at a time.")] = 1,
     only: Annotated[list[str] | None, typer.Option(help="Attacks by name; default: all.")] = None,
     share: Annotated[list[int] | None, typer.Option(help="Percent of the liars: 6, 15 or 25; default: all.")] = None,
