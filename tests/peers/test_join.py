@@ -68,7 +68,7 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
     (remembered,) = (swarm.folder / "peers" / "asha").rglob(PEERS)
     swarm.wait(lambda: len(remembered_peers.recall(remembered)) == 3, "word of the other trainer's address")
     swarm.peers[0].kill()
-    swarm.wait(lambda: "The coordinator is away" in text_of(asha), "word about the coordinator")
+    swarm.wait(lambda: "The coordinator is not answering" in text_of(asha), "word about the coordinator")
     alone = newest_step_said(asha)
     swarm.wait(lambda: newest_step_said(asha) >= alone + 2, "global steps without a coordinator")
     swarm.coordinator()
