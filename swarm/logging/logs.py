@@ -11,6 +11,7 @@ import threading
 from enum import Enum
 from logging.handlers import MemoryHandler
 from pathlib import Path
+from types import TracebackType
 
 from swarm.language import _
 from swarm.logging.file import LimitRepeats, LogFile, is_harmless, redacted
@@ -155,12 +156,16 @@ def unexpected(error: BaseException, what: str, fallback: Path) -> str:
         return f"{line}; the traceback is in {_State.file.path}"
     if not _State.verbose:  # the traceback is nowhere yet
         with contextlib.suppress(OSError):
-            sys.excepthook(type(error), error, error.__traceback__)
+            sys.__excepthook__(type(error), error, error.__traceback__)
     return line
 
 
 def log_uncaught(fallback: Path) -> None:
-    """From now on a thread that fails is one line on the console, and a failing destructor is in the log alone."""
+    """From now on a thread that fails is one line on the console.
+
+    A failing destructor is in the log alone, and so is an error after which a thread of a library goes on.
+    """
+    uncaught = sys.excepthook
 
     def thread_failed(failed: threading.ExceptHookArgs) -> None:
         if failed.exc_value is not None and failed.exc_type is not SystemExit:
@@ -173,7 +178,14 @@ def log_uncaught(fallback: Path) -> None:
         if failed.exc_value is not None:
             _failures.warning("ignored while cleaning up: %r", failed.object, exc_info=failed.exc_value)
 
-    threading.excepthook, sys.unraisablehook = thread_failed, destructor_failed
+    def survived(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        thread = threading.current_thread()
+        if thread is threading.main_thread():
+            uncaught(kind, error, traceback)
+        else:  # that of multiprocessing which hands over connections, when a process is killed while it asks for one
+            _failures.warning("a thread goes on after an error: %s", thread.name, exc_info=error)
+
+    threading.excepthook, sys.unraisablehook, sys.excepthook = thread_failed, destructor_failed, survived
 
 
 class _ConsoleFormatter(logging.Formatter):

@@ -14,7 +14,8 @@ from swarm.logging import logs
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logging has begun, and ends with the test."""
-    for owner, hook in ((logging, "raiseExceptions"), (threading, "excepthook"), (sys, "unraisablehook")):
+    hooks = ((threading, "excepthook"), (sys, "unraisablehook"), (sys, "excepthook"))
+    for owner, hook in ((logging, "raiseExceptions"), *hooks):
         monkeypatch.setattr(owner, hook, getattr(owner, hook))
     logs.start()
     yield

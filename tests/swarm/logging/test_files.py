@@ -1,16 +1,19 @@
 import logging
 import os
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from multiprocessing import resource_sharer
 from pathlib import Path
 
 import pytest
 
 from swarm.logging import file as log_file
 from swarm.logging import logs
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 from tests.swarm.logging.conftest import lines, messages
 
 logger = logging.getLogger("trainer.example")
@@ -108,6 +111,24 @@ def test_the_log_has_the_traceback_of_what_the_console_says_in_a_line(
         logs.log_failure(error, "the ledger was not written")
     told = lines(tmp_path / "coordinator.jsonl")[-1]
     assert told["message"] == "the ledger was not written" and "by nothing" in told["exception"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_that_a_thread_of_a_library_survives_is_in_the_log_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.write_to(tmp_path, "coordinator")
+    logs.log_uncaught(tmp_path)
+    with tempfile.TemporaryFile() as file:
+        address, _ = resource_sharer.DupFd(file.fileno())._id
+    try:
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.connect(address)  # and asks for nothing any more
+        log = tmp_path / "coordinator.jsonl"
+        wait_until(lambda: "goes on after an error" in messages(log)[-1], "a line in the log")
+        assert "resource_sharer" in lines(log)[-1]["exception"]
+    finally:
+        resource_sharer.stop(PATIENCE)
     assert capfd.readouterr() == ("", "")
 
 
