@@ -120,7 +120,7 @@ def test_an_error_that_a_thread_of_a_library_survives_is_in_the_log_alone(
     logs.write_to(tmp_path, "coordinator")
     logs.log_uncaught(tmp_path)
     with tempfile.TemporaryFile() as file:
-        address, _ = resource_sharer.DupFd(file.fileno())._id
+        address, _ = vars(resource_sharer.DupFd(file.fileno()))["_id"]
     try:
         with socket.socket(socket.AF_UNIX) as killed:
             killed.connect(address)  # and asks for nothing any more
