@@ -81,7 +81,7 @@ def test_all_runs_are_left_and_other_things_stay(home: Path):
     left(None)
     assert names(home) == {"texts", "note.txt", "river.example.org-3"}
     assert (home / "texts" / "poem.txt").exists() and (home.parent / "elsewhere" / IDENTITY).exists()
-    with pytest.raises(SahajError, match="nothing of any run"):
+    with pytest.raises(SahajError, match="nothing from any run"):
         left(None)
 
 

@@ -58,8 +58,8 @@ def test_what_a_host_has_written_itself_is_room_for_the_same_experts(tmp_path: P
 @pytest.mark.parametrize(
     ("memory", "disk", "asked", "way_out"),
     [
-        (PROGRAM, PLENTY, None, "larger machine"),
-        (PLENTY, DISK, None, "larger machine"),
+        (PROGRAM, PLENTY, None, "machine with more"),
+        (PLENTY, DISK, None, "machine with more"),
         (PROGRAM + 170e6, PLENTY, 40, "--experts 20"),
     ],
 )

@@ -106,7 +106,7 @@ def test_absence_and_return_are_told_once(gate: Gate, authority: Authority):
     answers: list[JoinAnswer | Exception] = [away, away, away, answer_of(authority)]
     told = run(gate, answers, lambda told: told.asked > 5)
     assert len(told.said) == 2
-    assert "away; training goes on" in told.said[0]
+    assert "not answering; training continues" in told.said[0]
     assert "back" in told.said[1]
 
 

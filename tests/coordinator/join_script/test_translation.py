@@ -81,7 +81,7 @@ def test_a_volunteer_is_told_in_the_language_of_the_run(machine: Machine) -> Non
     assert first.stdout.startswith("JOINED")
     told = first.stderr.splitlines()
     assert told[0] == f"এই কম্পিউটার {RUN} প্রশিক্ষণে ({machine.url}) যোগ দেবে।"
-    assert f"'{machine.installation.parent}/commands/sahaj' leave '{machine.url}'" in told[2]
+    assert f"'{machine.installation.parent}/commands/sahaj' leave '{machine.url}'" in told[3]
     machine.has("uname", '#!/bin/sh\necho "Linux armv7l"\n')
     machine.offers("second")
     assert machine.start().stderr.splitlines()[-1].startswith("join.sh: Linux armv7l: এমন যন্ত্রের জন্য")

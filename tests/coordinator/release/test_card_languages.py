@@ -13,7 +13,7 @@ from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint
 
 HEADINGS = ["যেভাবে ব্যবহার করবেন", "ডেটা", "প্রশিক্ষণ", "মূল্যায়ন", "অবদানকারী", "গণনা ও কার্বন, আনুমানিক", "এটি যা নয়", "উদ্ধৃতি"]
-NAMES = {"ALBERT", "Lan", "LAMB", "AdamW", "ModernBERT", "Warner", "You", "et", "al", "kWh"}
+NAMES = {"ALBERT", "Lan", "LAMB", "AdamW", "ModernBERT", "Warner", "You", "Muon", "Jordan", "et", "al", "kWh"}
 
 
 @pytest.fixture

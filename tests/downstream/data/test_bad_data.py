@@ -36,7 +36,7 @@ CASES: list[tuple[str, str, str, str | bytes | None, list[str]]] = [
         "test",
         "a.conll",
         "\nআশা\tB-EVENT\n",
-        ["a.conll:2", "'B-EVENT'", "test split", "B-LOC", "nor is"],
+        ["a.conll:2", "'B-EVENT'", "test split", "B-LOC", "like every label"],
     ),
     ("ner", "train", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}\n', ["a.jsonl:1", "2 tokens but 1 tags"]),
     ("ner", "train", "a.jsonl", '{"tokens": [], "tags": []}\n', ["a.jsonl:1", "without tokens"]),

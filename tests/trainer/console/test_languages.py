@@ -50,7 +50,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 def test_the_plain_line_is_in_bengali_too() -> None:
     line = plain_line(replace(VIEW, averaging_failures=2))
     assert line.startswith(
-        "গ্লোবাল ধাপ 1,234, মোট 125,000 | পরেরটির 25% | লস 4.321 | 12টি যন্ত্র | আপনি 9,876 নমুনা, 45/সে. | "
+        "গ্লোবাল ধাপ 1,234, মোট 125,000 | পরের ধাপের 25% | লস 4.321 | 12টি যন্ত্র | আপনি 9,876 নমুনা, 45/সে. | "
     )
 
 

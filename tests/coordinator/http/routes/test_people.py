@@ -120,7 +120,7 @@ def test_a_badge_has_room_for_all_that_it_says() -> None:
         (999_499, "999k"),
         (999_999, "1.0M"),
         (1_234_567, "1.2M"),
-        (7 * 10**12, "7000G"),
+        (7 * 10**12, "7.0T"),
     ],
 )
 def test_counts_are_short(count: int, shown: str) -> None:
