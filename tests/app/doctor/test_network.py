@@ -157,9 +157,7 @@ def test_a_proxy_at_which_nobody_listens(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{port}")
         with CoordinatorClient("https://192.0.2.7") as client, raises_problem(ProblemKind.PROXY) as told:
             client.access()
-    assert f"the proxy 127.0.0.1:{port} (HTTPS_PROXY) does not let this program through (nothing" in str(
-        told.value
-    )
+    assert f"the proxy 127.0.0.1:{port} (HTTPS_PROXY) does not let this program through (nothing" in str(told.value)
 
 
 def test_a_proxy_that_wants_a_login(monkeypatch: pytest.MonkeyPatch):
