@@ -23,7 +23,7 @@ CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there a
     "model": {"hidden_size": 32, "embedding_size": 32, "intermediate_size": 128, "num_attention_heads": 2},
     "tokenizer": {"path": "tokenizer", "vocab_size": 2048, "max_documents": 500},
     "data": {"max_length": 16, "validation_samples": 512},
-    "optimizer": {"learning_rate": 1.2e-2},
+    "optimizer": {"learning_rate": 1.2e-2},  # the demo's own may change, and figures are to stay comparable
 }
 
 

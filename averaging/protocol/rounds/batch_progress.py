@@ -102,7 +102,7 @@ class PeerViews:
         ]
 
     def gathered(self, instance: str, now: float, counts: Callable[[str], bool] = lambda session: True) -> int:
-        """Samples of the peers that are expected, and whose session counts."""
+        """The samples of expected peers whose session counts."""
         return sum(peer.samples for session, peer in self.expected(instance, now).items() if counts(session))
 
     def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
@@ -234,9 +234,9 @@ class BatchProgress:
         return max(self._gathered, self._buffers.samples if counts else 0)
 
     def ignored(self, now: float) -> frozenset[str]:
-        """The users whose samples do not count towards the batch: those on probation, as long as other users train.
+        """Users whose samples do not count towards the batch: those on probation, as long as another user trains.
 
-        A user trains who has brought something lately, even if the newest header is still unknown there.
+        A user trains if one of its sessions has reported new samples lately, whichever header that session is at.
         """
         doubted = self._session.on_probation
         if not doubted or not any(self._is_other(session, doubted) for session in self.views.training(now)):

@@ -152,7 +152,10 @@ def test_a_card_that_the_hub_does_not_take_is_refused_before_anything_is_sent(
     there = HubRepository(REPO)
     there.open()
     release = make_release(run, make_checkpoint(100), REPO, record=None, also={}, tags=())
-    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); correct the release section'
+    told = (
+        r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); '
+        "correct the release section of the run file"
+    )
     with pytest.raises(NotAllowed, match=told):
         publish(there, release)
     assert hub.repositories.received == []
