@@ -119,9 +119,10 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             watch = DHTWatch(dht, say, asked_to_leave.fail)
             webhooks = Webhooks(hooks, say)
             news = open_news(context, webhooks, replica.step, access)
-            releaser = open_releaser(context, news)
-            experts = open_expert_states(context, dht, identity, access.gate)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
+            rollback = Rollback(context, replica, rollback_orders)
+            releaser = open_releaser(context, news, rollback)
+            experts = open_expert_states(context, dht, identity, access.gate)
 
             # How others join: by the link of the HTTP service.
             service = serve(
@@ -161,12 +162,12 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 replica,
                 Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder, access.notices),
                 evaluator,
-                Rollback(context, replica, rollback_orders),
+                rollback,
                 tracker,
                 releaser,
                 experts,
                 news=news,
-                evaluated=max((one.step for one in context.ledger.evaluations()), default=-1),
+                evaluated=min(max((one.step for one in context.ledger.evaluations()), default=-1), replica.step),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
             loop_thread = threading.Thread(target=loop.work, args=(asked_to_leave,), name="coordinator-loop")
@@ -249,14 +250,14 @@ def open_news(context: RunContext, webhooks: Webhooks, step: int, access: Access
     )
 
 
-def open_releaser(context: RunContext, news: News) -> Releaser | None:
+def open_releaser(context: RunContext, news: News, rollback: Rollback) -> Releaser | None:
     """What uploads checkpoints to the Hub, if the run file asks for it; it knows of those that are there already."""
     run = context.run
     if run.release is None:
         return None
     notebook = partial(invitation, run.name, run.access.url, run.language)
     releaser = Releaser(context, run.release, also=notebook, told=news.note_release)
-    releaser.offer(list_checkpoints(context.checkpoints))
+    releaser.offer([one for one in list_checkpoints(context.checkpoints) if not rollback.is_abandoned(one.step)])
     return releaser
 
 

@@ -1,5 +1,6 @@
 """The coordinator's loop: it keeps the ledger up to date, and evaluates and saves the model when that is due."""
 
+import contextlib
 import datetime
 import math
 import threading
@@ -17,7 +18,7 @@ from coordinator.evaluation.evaluator import Evaluation, Evaluator
 from coordinator.expert_states import ExpertStates
 from coordinator.ledger.answers import below_unigram
 from coordinator.ledger.recorder import Recorder
-from coordinator.ledger.storage.database import LedgerBroken
+from coordinator.ledger.storage.database import LedgerBroken, LedgerError
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
@@ -60,38 +61,46 @@ class CoordinatorLoop:
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as last reported
+        self._samples = context.ledger.totals().samples  # as last read
 
     def work(self, stop: Asked) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
         pause = POLL_EVERY
         while not stop.wait(pause):
             well = self._reporting_errors(stop, self._rollback.follow_order)
+            well &= self._reporting_errors(stop, self._keep_ledger)
             well &= self._reporting_errors(stop, lambda: self._look(stop))
             pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0):
             self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
         self._reporting_errors(stop, lambda: self._recorder.bring_up_to_date(final=True))
+        self._reporting_errors(stop, self._evaluator.record)
+
+    def _keep_ledger(self) -> None:
+        """Write what is new. While its database is away, the swarm trains, and its model is evaluated and saved."""
+        sessions, step = self._recorder.bring_up_to_date(), self._replica.step
+        self._recorder.minutes.note(step)
+        self._evaluator.record()
+        self._evaluator.record_unigram_loss()
+        if step != self._seen:
+            self._seen = step
+            self._report_step(step, sessions)
+            if self._rollback.needs_evaluation(step):
+                self._evaluated = min(self._evaluated, step - self._context.run.coordinator.evaluate_every)
 
     def _look(self, stop: threading.Event) -> None:
-        sessions = self._recorder.bring_up_to_date()
+        """Evaluate and save what is due; nothing here needs the ledger."""
         if (restored := self._replica.restored()) is not None:
             checkpoint = self._rollback.note_rollback(restored.step)
             if self._experts:
                 self._experts.roll_back(checkpoint)
             self._save(restored)
         step = self._replica.step
-        self._recorder.minutes.note(step)
         self._news.note_step(step)
-        if step != self._seen:
-            self._seen = step
-            self._report_step(step, sessions)
-            if self._rollback.needs_evaluation(step):
-                self._evaluated = min(self._evaluated, step - self._context.run.coordinator.evaluate_every)
         self._report_clock()
         if self._experts and self._held_back - self._experts.pending:
             self._offer()
-        self._evaluator.record_unigram_loss()
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -166,12 +175,14 @@ class CoordinatorLoop:
         scores = self._scores if self._evaluated == step else None
         if scores and not math.isfinite(scores.perplexity):
             scores = None  # JSON has no infinity
+        with contextlib.suppress(LedgerError):
+            self._samples = self._context.ledger.totals().samples
         saved_at = datetime.datetime.fromtimestamp(clock.now(), datetime.timezone.utc)
         unigram_loss = self._evaluator.unigram_loss if scores else None
         return TrainerState(
             run=self._context.run.name,
             step=step,
-            samples=self._context.ledger.totals().samples,
+            samples=self._samples,
             eval_loss=scores.masked_lm_loss if scores else None,
             saved_at=saved_at.isoformat(timespec="seconds"),
             fingerprint=self._context.fingerprint.digest,

@@ -22,6 +22,7 @@ LOG = "log"  # updates, and snapshots to replay them from
 NOTICES = "notices.json"  # what the organizer has decided
 PAUSES = "pauses.json"  # machines that their persons have ordered to pause
 PEERS = "peers.json"  # some peers, to find the swarm by after a restart
+ROLLBACKS = "rollbacks.json"  # global steps that were undone
 REVOKED_KEYS = "revoked-keys.json"  # personal keys that are good no longer
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service

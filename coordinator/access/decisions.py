@@ -88,9 +88,10 @@ class NoticeStore:
         """Ban users, by the names in their passes, or peers, by their ids."""
         self._decide(banned=self._decided.banned | set(names))
 
-    def unban(self, name: str) -> None:
-        """Take back a ban, whatever the case of the name's letters."""
-        self._decide(banned=self._decided.banned - spellings(name, self._decided.banned))
+    def unban(self, *names: str) -> None:
+        """Take back bans, whatever the case of the names' letters."""
+        banned = self._decided.banned
+        self._decide(banned=banned.difference(*(spellings(name, banned) for name in names)))
 
     def allow(self, name: str) -> None:
         """Let a Hub user join who is not in the run file. This lifts no ban."""
@@ -117,8 +118,13 @@ class NoticeStore:
         self._decide(stopped=True)
 
     def show_best(self, best: BestCheckpoint) -> None:
-        """Let the next notices tell everybody of a checkpoint; no decision, and not on the disk."""
-        self._best = best
+        """Let the next notices tell everybody of a checkpoint, if there is room; no decision, and not on the disk."""
+        with self._lock:
+            known, self._best = self._best, best
+            try:
+                self._signed(self._decided)
+            except ValueError:  # bans matter more
+                self._best = known
 
     def put_on_probation(self, users: frozenset[str]) -> None:
         """Have these users, and no others, be left out of means.

@@ -1,8 +1,11 @@
 """Rolls the run back to an older checkpoint, when the model has diverged or when the organizer orders it."""
 
+import contextlib
 import math
 import queue
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback_policy import (
@@ -14,10 +17,20 @@ from coordinator.checkpoints.rollback_policy import (
     newest_good,
 )
 from coordinator.checkpoints.store import load_checkpoint
+from coordinator.ledger.storage.database import LedgerError
 from coordinator.replica import Replica
 from coordinator.run_context import RunContext
+from coordinator.state_folder import ROLLBACKS, read_small
+from swarm.errors import StorageError
+from swarm.files import write_file
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
+
+
+class Undone(BaseModel):
+    """Global steps that rollbacks have undone, each as a first step and the one after the last."""
+
+    steps: list[tuple[int, int]]
 
 
 class Rollback:
@@ -28,7 +41,11 @@ class Rollback:
         self._context, self._replica, self._orders = context, replica, orders
         self._compared_since = replica.step  # global step since which training losses are compared
         self._proposed: tuple[Checkpoint, str] | None = None  # the older state, and the reason
-        self._abandoned: list[range] = []  # global steps that were undone
+        self._best = math.inf  # held-out loss, in nats
+        self._file = context.folder / ROLLBACKS
+        undone = read_small(self._file, Undone, "no list of undone steps; remove it, or restore it from a copy")
+        # a state folder that was opened again with an older state takes those steps anew
+        self._abandoned = [range(*one) for one in undone.steps if one[1] <= replica.step] if undone else []
 
     def is_abandoned(self, step: int) -> bool:
         """Whether a rollback has undone the state of this global step."""
@@ -54,12 +71,14 @@ class Rollback:
         Raises:
             RollbackError, CheckpointError, StorageError, SwarmError: nothing was changed.
         """
-        best = min((one.loss for one in self._context.ledger.evaluations()), default=math.inf)
-        if not is_bad(loss, best):
+        with contextlib.suppress(LedgerError):
+            self._best = min((one.loss for one in self._context.ledger.evaluations()), default=math.inf)
+        if not is_bad(loss, self._best):
             return False
         if self._proposed is None:  # else a quorum has not agreed yet
-            reason = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
-            self._propose(newest_good(list_checkpoints(self._context.checkpoints), best), reason)
+            reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
+            kept = [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]
+            self._propose(newest_good(kept, self._best), reason)
         return True
 
     def follow_order(self) -> None:
@@ -88,5 +107,8 @@ class Rollback:
         older = checkpoint.step if checkpoint else step - 1
         self._proposed, self._compared_since = None, step
         self._abandoned.append(range(older + 1, step))
+        with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
+            undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])
+            write_file(self._file, undone.model_dump_json() + "\n")
         self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
         return checkpoint.path if checkpoint else None

@@ -1,11 +1,15 @@
 """Evaluates states of the run on held-out text and fills the masks of its probes; both go into the ledger."""
 
+import contextlib
 import itertools
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -14,6 +18,7 @@ from coordinator.checkpoints.store import restore_model
 from coordinator.evaluation.probes import Probe, fill
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.answers import FilledSentence, below_unigram, compared
+from coordinator.ledger.storage.database import LedgerError
 from coordinator.replica import Snapshot
 from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
@@ -132,6 +137,7 @@ class Evaluator:
         self.unigram_loss: float | None = None  # nats; known once the ledger's evaluations have it
         self._context, self._held_out, self._probes = context, held_out, probes
         self._baseline, self._tracker, self._experts = baseline, tracker, experts
+        self._unrecorded: deque[Callable[[], None]] = deque()
         self._began = clock.now()
         self._autocast = bool(held_out) and bfloat16_is_faster(model, held_out[0])
 
@@ -141,11 +147,7 @@ class Evaluator:
         return self.model
 
     def evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
-        """Evaluate and record a state; None without held-out text, or if `stop` was set meanwhile.
-
-        Raises:
-            LedgerError: the result could not be recorded.
-        """
+        """Evaluate and record a state; None without held-out text, or if `stop` was set meanwhile."""
         if not self._held_out:
             return None
         self.load(snapshot)
@@ -153,7 +155,8 @@ class Evaluator:
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
             return None
         with_experts, order = self._loss_with_experts(stop), result.sentence_order_accuracy
-        self._context.ledger.record_evaluation(
+        self._record_when_possible(
+            self._context.ledger.record_evaluation,
             snapshot.step,
             result.masked_lm_loss,
             sentence_order_loss=result.sentence_order_loss,
@@ -204,8 +207,23 @@ class Evaluator:
         """Record what the loaded model, which is that of this global step, predicts for the probes."""
         filled = fill(self.model, self.tokenizer, self._probes)
         if filled:
-            self._context.ledger.history.record_fills(step, filled)
+            self._record_when_possible(self._context.ledger.history.record_fills, step, filled)
         return filled
+
+    def _record_when_possible(self, write: Callable[..., None], *found: Any, **more: Any) -> None:
+        self._unrecorded.append(partial(write, *found, **more, now=clock.now()))
+        with contextlib.suppress(LedgerError):  # the next call of `record` tells of it
+            self.record()
+
+    def record(self) -> None:
+        """Write into the ledger what it could not take before.
+
+        Raises:
+            LedgerError: it cannot take it now either; the next call tries again.
+        """
+        while self._unrecorded:
+            self._unrecorded[0]()
+            self._unrecorded.popleft()
 
     def record_unigram_loss(self) -> None:
         """Add the unigram loss to the evaluations since the start, as soon as it is known."""

@@ -103,6 +103,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
         return problem_response(Refusal.TOO_MANY, detail, retry_after=int((error.headers or {})["Retry-After"]))
     if error.status_code == 400:
         return problem_response(Refusal.MALFORMED, "the request is malformed; see /docs")
+    if error.status_code == 403:
+        return problem_response(Refusal.BANNED, detail)
+    if error.status_code == 422:
+        return problem_response(Refusal.MALFORMED, detail)
     return problem_response(Problem.NOT_POSSIBLE, detail, status=error.status_code)
 
 

@@ -50,14 +50,17 @@ def badge(run_name: str, user: str, samples: int, rank: int, tokens_served: int 
     return content.encode()
 
 
-def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
-    """A section in Markdown with all names in this order; those of the Hub (True) link to it."""
+def thanks(run_name: str, people: Iterable[tuple[str, bool]], unnamed: int = 0) -> str:
+    """A section in Markdown with names in this order, those of the Hub (True) with a link, and how many have none."""
     names = [f"[{plain(user)}]({HUB}{quote(user, safe='')})" if verified else plain(user) for user, verified in people]
-    if not names:
+    count = len(names) + unnamed
+    if not count:
         return f"## Thanks\n\nNobody has contributed to {plain(run_name)} yet.\n"
-    count = "one volunteer" if len(names) == 1 else f"{len(names):,} volunteers"
-    listed = ",\n".join(names)
-    return f"## Thanks\n\n{plain(run_name)} was pretrained by {count}. Thank you!\n\n{listed}\n"
+    if unnamed and names:
+        names.append("and one more" if unnamed == 1 else f"and {unnamed:,} more")
+    volunteers = "one volunteer" if count == 1 else f"{count:,} volunteers"
+    section = f"## Thanks\n\n{plain(run_name)} was pretrained by {volunteers}. Thank you!\n"
+    return section + ("\n" + ",\n".join(names) + "\n" if names else "")
 
 
 def readable(count: int) -> str:

@@ -64,9 +64,9 @@ class RunAnswer(Answer):
 
 
 class LastHourAnswer(Answer):
-    """What has changed over the last hour, or since the run's history began if that is shorter."""
+    """What has changed over the last hour: over less if the run is younger, over more after an outage."""
 
-    seconds: float = Field(description="for how long: an hour at most")
+    seconds: float = Field(description="for how long")
     steps: int = Field(description="global steps that were counted")
     samples: int
     tokens: int

@@ -51,11 +51,12 @@ class History:
             figures = [connection.execute(query).mappings().one() for query in (present, ever)]
             upsert(connection, MinuteRow, [row | dict(figures[0]) | dict(figures[1])])
 
-    def minute_after(self, time: float) -> MinuteRow | None:
-        """The first row of a minute that began at or after a unix time, if there is one."""
-        query = select(MinuteRow).where(MinuteRow.time >= time).order_by(MinuteRow.time).limit(1)
+    def minute_before(self, time: float) -> MinuteRow | None:
+        """The last row of a minute that began by a unix time, or else the first row, if there is one."""
+        rows = select(MinuteRow).limit(1)
+        before = rows.where(MinuteRow.time <= time).order_by(MinuteRow.time.desc())
         with reading(self._engine) as connection, Session(connection) as session:
-            return session.scalar(query)
+            return session.scalar(before) or session.scalar(rows.order_by(MinuteRow.time))
 
     def minutes(self, points: int) -> list[Span]:
         """The whole run in at most so many spans of equal length; those without any row are left out."""

@@ -195,13 +195,13 @@ def is_plausible(report: SessionReport) -> bool:
             for one in report.contributions
         )
         and all(0 <= tokens <= _LARGEST for tokens in report.served.values())
-        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device, report.pause)))
+        and all(map(is_text, (report.session_id, report.user, report.peer_id, report.device, report.pause)))
         and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
     )
 
 
 @lru_cache(maxsize=65536)
-def _is_text(word: str) -> bool:
+def is_text(word: str) -> bool:
     """Whether it has no control characters and lone surrogates; joiners are part of names in many scripts."""
     return not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in word)
 

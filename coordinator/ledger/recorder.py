@@ -19,7 +19,7 @@ from averaging.log.header import Header, HeaderKind, Member, peer_of
 from coordinator.access.decisions import NoticeStore
 from coordinator.ledger.audits import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.history import MinuteRecorder
-from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
+from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible, is_text
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.probation import Doubt, Probation
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
@@ -125,15 +125,14 @@ class Recorder:
     def _take_verdicts(self) -> None:
         """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
         for verdict in self._log.verdicts():
-            flags = self._audits.flags(verdict)
+            flags = list(filter(has_a_name, self._audits.flags(verdict)))
             try:
                 self._audits.keep(verdict, flags)
             except StorageError as error:
                 logger.warning("evidence is not kept: %s", error)
             proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
             for flag in flags:
-                self._flags.append(flag)
-                self._say(f"attention: {flag.user} {flag.what}")
+                self._raise(flag)
                 is_sure = flag.kind == AGAINST or (flag.kind in (MEAN, PIECE) and flag.peer_id in proved)
                 if is_sure and self._run.access.robust == "enforce":
                     self._to_ban.append(flag)
@@ -170,9 +169,17 @@ class Recorder:
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
-            for flag in (flag for odd in self._odd for flag in odd.flags(header)):
-                self._flags.append(flag)
-                self._say(f"attention: {flag.user} {flag.what}")
+            for flag in filter(has_a_name, (flag for odd in self._odd for flag in odd.flags(header))):
+                self._raise(flag)
+
+    def _raise(self, flag: Flag) -> None:
+        self._flags.append(flag)
+        self._say(f"attention: {flag.user} {flag.what}")
+
+
+def has_a_name(flag: Flag) -> bool:
+    """Whether its names are ones that passes have: the header of a hostile convener may say anything."""
+    return is_text(flag.user) and is_text(flag.peer_id)
 
 
 def serving_bound(run: RunFile) -> ServingBound | None:
@@ -227,7 +234,7 @@ def credited(
                     step=header.step - 1,
                     samples=round(one.samples),
                     tokens=round(float(one.tokens) / masked_fraction),
-                    loss=member.loss or 0.0,
+                    loss=member.loss if member.loss is not None and math.isfinite(member.loss) else 0.0,
                 )
             )
     impossible = [report for report in reports if not is_plausible(report)]  # the ledger logs them

@@ -70,7 +70,7 @@ class OddLosses:
 
     def flags(self, header: Header) -> list[Flag]:
         """Members whose loss has been far above the others' for `ODD_STEPS` steps with this header; each once."""
-        losses = {one.session: one.loss for one in header.members if one.loss is not None}
+        losses = {one.session: one.loss for one in header.members if one.buffers and one.loss is not None}
         odd = odd_ones(losses)
         found = self._in_a_row.flagged(losses, odd)
         what = "has a training loss of {:.2f}, the others of about {:.2f}"

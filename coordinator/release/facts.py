@@ -104,11 +104,13 @@ def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str]) -> 
     leaders = list(leaders)
     people = [Share(one.user, one.share, one.hours, is_verified(one.user)) for one in leaders if one.samples]
     named = tuple(
-        one for one in people if whom != "none" and (one.verified or whom == "all") and _name(one.user) not in unnamed
+        one
+        for one in people
+        if whom != "none" and (one.verified or whom == "all") and as_listed(one.user) not in unnamed
     )
     chosen = frozenset(named)
     others = [one for one in people if one not in chosen]
-    unknown = sorted(unnamed - {_name(one.user) for one in leaders})
+    unknown = sorted(unnamed - {as_listed(one.user) for one in leaders})
     return Credit(named, len(others), sum(one.share for one in others), tuple(unknown))
 
 
@@ -130,7 +132,7 @@ def read_unnamed(*folders: Path) -> frozenset[str]:
             raise StorageError(
                 f"{path}: cannot be read ({why}), and lists who is not to be named; correct it"
             ) from None
-        names.update(map(_name, lines))
+        names.update(map(as_listed, lines))
     return frozenset(names - {""})
 
 
@@ -139,6 +141,6 @@ def unknown_names(names: Iterable[str]) -> str:
     return f"attention: {UNNAMED} has {', '.join(names)}, and nobody of that name has contributed; see the spelling"
 
 
-def _name(written: str) -> str:
+def as_listed(written: str) -> str:
     """A name in the form in which names are compared; people write `@asha` or `Asha`."""
     return written.strip().removeprefix("@").removeprefix(UNVERIFIED).lower()

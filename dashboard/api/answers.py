@@ -40,7 +40,7 @@ class Run(Answer):
 
 
 class LastHour(Answer):
-    """How much the run has gained; people present may be fewer. A young run has not seen a whole hour."""
+    """How much the run has gained in about an hour, as the coordinator says; people present may be fewer."""
 
     seconds: float = 3600.0
     steps: int = 0

@@ -147,7 +147,9 @@ def notebook_links(notebook: str) -> tuple[str, str]:
 def _figures() -> None:
     progress = page_context.coordinator().progress().value
     gained = progress.last_hour or LastHour()
-    lately = _("{change} in 1 h") if gained.seconds > 3500 else _("{change} in {n} min")
+    is_long = gained.seconds > 3500
+    lately = _("{change} in {n} h") if is_long else _("{change} in {n} min")
+    duration = f"{gained.seconds / (3600 if is_long else 60):.0f}"
     step = _("One update of the model, made from everybody's samples together")
     sample = _("Pieces of text with hidden words that computers have trained on")
     token = _("Words and parts of words in these samples")
@@ -165,7 +167,7 @@ def _figures() -> None:
             st.metric(
                 label,
                 value,
-                shown and lately.format(change=shown, n=f"{gained.seconds / 60:.0f}"),
+                shown and lately.format(change=shown, n=duration),
                 delta_color="normal" if change and change > 0 else "off",
                 border=True,
                 height="stretch",

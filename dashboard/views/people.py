@@ -50,11 +50,12 @@ def _bubbles() -> None:
     colours, inks = (DARK, DARK_INKS) if page_context.is_dark() else (LIGHT, LIGHT_INKS)
     seen = tuple(map(_, SEEN))
     charts.draw(charts.bubbles(colours, inks, seen, ASPECT), _circles(found.at, current(), found.value), "bubbles")
-    left = len(found.value) - MOST_BUBBLES
+    drawn = min(MOST_BUBBLES, sum(one.samples > 0 for one in found.value))
+    left = len(found.value) - drawn
     caption = _("Each bubble is a person: its area shows how much they gave, its colour when they were last here.")
     if left > 0:
         others = _("The {n} people who gave most are drawn; {left} more are in the table.")
-        caption = f"{caption} {others.format(n=MOST_BUBBLES, left=texts.number(left))}"
+        caption = f"{caption} {others.format(n=drawn, left=texts.number(left))}"
     st.caption(caption)
 
 

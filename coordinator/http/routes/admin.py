@@ -22,6 +22,7 @@ from coordinator.run_context import ServiceContext
 from coordinator.state_folder import EVIDENCE
 from swarm.access.join_messages import Message, Refused
 
+GROUPS_GO_FORWARD = "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},
     422: {"model": Refused, "description": "the request is malformed"},
@@ -103,8 +104,8 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
 
     @router.post("/unban", response_model=DecisionsAnswer)
     def unban(order: NameOrder) -> Response:
-        """Take back a ban."""
-        notices.unban(order.name)
+        """Take back a ban, and that of the machines that were flagged with the user."""
+        notices.unban(order.name, *_flagged_machines(context, order.name))
         return decided()
 
     @router.post("/allow", response_model=DecisionsAnswer)
@@ -174,6 +175,8 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
 
 
 def _check_is_there(context: ServiceContext, step: int) -> None:
+    if context.run.averaging.target_group_size is not None:
+        raise HTTPException(422, GROUPS_GO_FORWARD)
     there = [one.step for one in list_checkpoints(context.checkpoints)]
     if step not in there:
         names = ", ".join(map(str, there)) or "none"
@@ -184,6 +187,12 @@ def _in_ledger(context: ServiceContext) -> list[str]:
     with contextlib.suppress(LedgerError):  # a ban does not wait for a database
         return [one.user for one in context.ledger.leaderboard()]
     return []
+
+
+def _flagged_machines(context: ServiceContext, user: str) -> list[str]:
+    """Peer ids of a user whom audits have flagged: a ban that follows names them, too."""
+    flags = context.ledger.rounds.flags()
+    return [one.peer_id for one in flags if one.user.casefold() == user.casefold()]
 
 
 def _without_body(order: Callable[[], None], answer: Callable[[], Response]) -> Callable[[], Response]:

@@ -27,6 +27,7 @@ from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, Perso
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.milestones import career
+from coordinator.release.facts import as_listed, read_unnamed
 from coordinator.run_context import RunContext
 from swarm.access.passes import is_verified
 from swarm.language import SOURCE, known
@@ -54,7 +55,7 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     leaders = {period: CachedJson(partial(_leaderboard, context, avatars, period, ranking)) for period in Period}
     sessions = CachedJson(lambda: _sessions(context.ledger, avatars))
     machines = CachedJson(lambda: _machines(context))
-    markdown = Cached(lambda: _thanks(context.run.name, ranking()), CACHE_SECONDS)
+    markdown = Cached(lambda: _thanks(context, ranking()), CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
@@ -185,9 +186,11 @@ def _image(content: bytes) -> Response:
     return Response(content, headers=cache_headers(LONG_CACHE_SECONDS) | NO_CODE, media_type="image/svg+xml")
 
 
-def _thanks(run_name: str, ranking: Ranking) -> str:
+def _thanks(context: RunContext, ranking: Ranking) -> str:
+    unnamed = read_unnamed(context.folder)
     users = [one.user for _, one in ranking.values() if one.samples or one.tokens_served]
-    return thanks(run_name, [(user, is_verified(user)) for user in users])
+    named = [(user, is_verified(user)) for user in users if as_listed(user) not in unnamed]
+    return thanks(context.run.name, named, len(users) - len(named))
 
 
 def profile(avatars: Avatars, user: str) -> dict[str, Any]:

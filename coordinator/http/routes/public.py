@@ -164,7 +164,7 @@ def describe_progress(
     now = clock.now() if now is None else now
     decisions, run, ledger = context.notices.decisions, context.run, context.ledger
     since = max(0, progress.step - NEWEST_STEPS + 1)
-    then = ledger.history.minute_after(now - HOUR)
+    then = ledger.history.minute_before(now - HOUR)  # after an outage that is longer ago
     hour = None
     if then is not None and then.time < now:
         hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)

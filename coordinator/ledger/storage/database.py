@@ -40,6 +40,12 @@ logger = logging.getLogger(__name__)
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 KEYS_IN_A_QUERY = 500  # databases limit them, and PostgreSQL is slow with longer lists
 WRITERS_LOCK = 0x5341_4841_4A  # any number that no other program in the same PostgreSQL database takes
+SILENT_SERVER = {  # of libpq: a server that vanishes without a word is given up after half a minute
+    "tcp_user_timeout": 30_000,  # milliseconds
+    "keepalives_idle": 10,  # seconds
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+}
 WRITING = "sahaj_writing"  # the option of a connection that is going to write
 
 
@@ -212,7 +218,7 @@ def _database_url(url: str, state_folder: Path) -> URL:
 def _engine(place: URL, patience: float) -> Engine:
     if place.get_backend_name() == "postgresql":
         # pool_pre_ping: a server that was restarted must not cost the first query after it
-        arguments = {"connect_timeout": max(2, math.ceil(patience))}
+        arguments = {"connect_timeout": max(2, math.ceil(patience))} | SILENT_SERVER
         # read committed: what is read once a writer's turn has come is what the one before it wrote
         engine = create_engine(place, pool_pre_ping=True, connect_args=arguments, isolation_level="READ COMMITTED")
         wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"  # milliseconds

@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,7 +11,7 @@ import pytest
 
 from coordinator.access import decisions
 from coordinator.access.decisions import Decisions, NoticeStore, keep_publishing, open_access_control
-from swarm.access.notices import Notices, read_notices
+from swarm.access.notices import BestCheckpoint, Notices, read_notices
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
 from swarm.identity import load_identity
@@ -100,6 +101,16 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
     assert read(store, authority).banned == {"asha"}
     monkeypatch.setattr(decisions.clock, "now", lambda: 1e10)
     assert read(store, authority).time == 1e10  # the authority stays audible
+
+
+def test_a_checkpoint_for_which_there_is_no_room_is_not_told_and_silences_nothing(
+    tmp_path: Path, authority: Authority
+) -> None:
+    store = NoticeStore(tmp_path, authority, "a-run")
+    store.show_best(short := BestCheckpoint(step=1, loss=5.0))
+    store.ban(*(f"12D3KooW{number:044}" for number in range(1150)))
+    store.show_best(replace(short, sentence="x" * 4000))
+    assert read(store, authority).best == short
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"banned": "asha"}', '{"banned": [1]}', "\x00"])

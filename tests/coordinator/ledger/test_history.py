@@ -21,7 +21,7 @@ def fills(word: str = "sea", probability: float = 0.5) -> list[FilledSentence]:
 def test_a_new_ledger_has_no_history(ledger: Ledger) -> None:
     history = ledger.history
     assert not any([history.minutes(50), history.steps(50), history.fills(50), history.evaluations(50)])
-    assert history.started() is history.minute_after(0.0) is None
+    assert history.started() is history.minute_before(0.0) is None
     assert history.steps_counted_since(0.0) == 0
 
 
@@ -57,16 +57,18 @@ def test_a_minute_tells_who_is_there_and_what_was_done_so_far(ledger: Ledger, re
     ledger.record([report("a", steps={0: (10, 5.0)}, last_seen=6030.0, data_wait_fraction=0.2)], now=6030.0)
     ledger.record([report("b", user="bo", last_seen=1.0, samples_per_second=99.0)], now=6030.0)  # long gone
     ledger.history.note_minute(3, averaging_seconds=2.5, now=6031.0)
-    minute = ledger.history.minute_after(0.0)
+    minute = ledger.history.minute_before(0.0)  # there is none by then
     assert minute is not None
     assert (minute.time, minute.step, minute.sessions, minute.users) == (6000, 3, 1, 1)
     assert (minute.samples_per_second, minute.data_wait_fraction, minute.averaging_seconds) == (10.0, 0.2, 2.5)
     assert (minute.users_ever, minute.sessions_ever, minute.samples, minute.tokens) == (2, 2, 10, 1280)
     assert (minute.seconds, minute.averaging_rounds, minute.averaging_failures) == (30.0, 6, 0)
     ledger.history.note_minute(4, averaging_seconds=None, now=6059.0)
-    again = ledger.history.minute_after(6000.0)
+    again = ledger.history.minute_before(6000.0)
     assert again is not None and (again.time, again.step, again.averaging_seconds) == (6000, 4, None)
-    assert ledger.history.minute_after(6001.0) is None
+    ledger.history.note_minute(5, averaging_seconds=None, now=9000.0)
+    steps = [minute.step for time in (8999.0, 9000.0) if (minute := ledger.history.minute_before(time))]
+    assert steps == [4, 5]
 
 
 def test_spans_are_means_and_count_from_the_end_of_the_one_before(ledger: Ledger, report: Report) -> None:
@@ -110,12 +112,8 @@ def test_of_many_fills_and_evaluations_some_are_told_the_newest_among_them(ledge
 
 
 def averaging(ledger: Ledger) -> list[tuple[int, float | None]]:
-    found = []
-    time = 0.0
-    while (minute := ledger.history.minute_after(time)) is not None:
-        found.append((minute.step, minute.averaging_seconds))
-        time = minute.time + 1
-    return found
+    found = [ledger.history.minute_before(float(time)) for time in range(600, 1200, 60)]
+    return list(dict.fromkeys((minute.step, minute.averaging_seconds) for minute in found if minute))
 
 
 def follow(ledger: Ledger) -> tuple[MinuteRecorder, list[float], Callable[[float, int], None]]:

@@ -1,5 +1,6 @@
 """The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -18,9 +19,10 @@ from averaging.shell.audit import Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
-from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ingest import SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
+from coordinator.ledger.recorder import Recorder, credited, has_a_name, ledger_id, seen_round, with_bound_id
+from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
@@ -256,6 +258,20 @@ def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path
     record(ledger).bring_up_to_date()
     (flag,) = ledger.rounds.flags()
     assert (flag.user, flag.times) == ("eve", 1)
+
+
+@pytest.mark.parametrize("name", ["asha\0", "asha\x1b[2J", "\ud800"], ids=["nul", "escape", "surrogate"])
+def test_no_flag_has_a_name_that_no_pass_has(name: str):
+    assert not has_a_name(Flag(LOSS, name, "eve", 1, "odd")) and not has_a_name(Flag(LOSS, "eve", name, 1, "odd"))
+    assert has_a_name(Flag(LOSS, "~র‍্যাঁদা", "eve", 1, "odd"))
+
+
+def test_a_loss_that_is_no_number_costs_nobody_credit():
+    one = update(1, ASHA)
+    odd = structs.replace(one, members=(structs.replace(one.members[0], loss=math.nan),))
+    (report,) = credited([], [odd], (), 0.15, NOW)
+    assert [one.loss for one in report.contributions] == [0.0] and report.contributions[0].samples > 0
+    assert is_plausible(report)
 
 
 def chain_headers(count: int) -> list[Header]:

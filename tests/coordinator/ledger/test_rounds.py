@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from averaging.log.header import Header, Part
+from msgspec import structs
+
+from averaging.log.header import Header, Member, Part
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.rounds import GRADIENT, LOSS, Flag, LoudGradients, SeenRound
+from coordinator.ledger.rounds import GRADIENT, LOSS, Flag, LoudGradients, OddLosses, SeenRound
 from tests.averaging.log.headers import header, member
 
 
@@ -48,3 +50,14 @@ def test_gradients_that_are_loud_for_three_steps_raise_one_flag_with_the_figure(
     assert (flag.kind, flag.user, flag.peer_id, flag.step) == (GRADIENT, "eve", "eve", 6)
     assert flag.what == "sends gradients 12.3 times as large as its samples explain"
     assert not watch.flags(step(8, eve))
+
+
+def test_a_loss_without_a_gradient_is_nobodys():
+    def with_loss(name: str, loss: float, buffers: tuple[int, ...] = (1,)) -> Member:
+        return structs.replace(member(f"{name}.0", user=name), loss=loss, buffers=buffers)
+
+    watch, others = OddLosses(), [with_loss(f"p{number}", 5.0) for number in range(3)]
+    told = [watch.flags(header(step, members=(*others, with_loss("asha", 99.0, ())))) for step in range(1, 5)]
+    assert told == [[], [], [], []]
+    found = [watch.flags(header(step, members=(*others, with_loss("asha", 99.0)))) for step in range(5, 8)]
+    assert [[flag.user for flag in one] for one in found] == [[], [], ["asha"]]

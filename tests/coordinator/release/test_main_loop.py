@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.storage.database import LedgerBroken
+from coordinator.ledger.storage.database import LedgerBroken, LedgerError
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
@@ -146,6 +147,43 @@ def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
         assert running.stop.wait(PATIENCE)
     assert running.stop.status == LedgerBroken.exit_status == 7
     assert said[0] == "problem: ledger ledger.db: a page is malformed; the file is broken"
+
+
+def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
+    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
+    run = run.model_copy(update={"coordinator": settings})
+    said = list[str]()
+    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
+    swarm.roll_back_if_bad = lambda loss: False
+    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
+    context = RunContext(run, OURS, tmp_path, ledger, said.append)
+    known, is_away = ledger.totals().samples, threading.Event()
+
+    def may_fail(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **more: Any) -> Any:
+            if is_away.is_set():
+                raise LedgerError("ledger postgresql://host/db: connection refused; see that it can be reached")
+            return work(*arguments, **more)
+
+        return call
+
+    for name in ("totals", "record_evaluation", "progress"):
+        monkeypatch.setattr(ledger, name, may_fail(getattr(ledger, name)))
+    monkeypatch.setattr(swarm, "bring_up_to_date", may_fail(swarm.bring_up_to_date))
+    with Running(context, swarm, tokenizer, held_out):
+        _wait_for(said, "global step 1: saved")
+        is_away.set()
+        swarm.step = 2
+        _wait_for(said, "global step 2: saved")
+        assert 2 not in {one.step for one in ledger.evaluations()}
+        is_away.clear()
+        wait_until(lambda: 2 in {one.step for one in ledger.evaluations()}, "the evaluation of the outage")
+    assert any(line.startswith("problem: ledger postgresql://host/db: connection refused") for line in said)
+    newest = list_checkpoints(context.checkpoints)[-1].state
+    assert newest.step == 2 and newest.eval_loss is not None and newest.samples == known
 
 
 def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
@@ -285,6 +323,29 @@ def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
     rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
     assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
     assert said == ["Ordered by the organizer: the swarm goes back to the state of global step 100, as global step 300"]
+    again, earlier = (
+        Rollback(RunContext(run, OURS, state_folder, nobody, said.append), SimpleNamespace(step=step), orders)  # type: ignore[arg-type]
+        for step in (300, 100)
+    )
+    assert again.is_abandoned(190) and not again.is_abandoned(300)
+    assert not earlier.is_abandoned(190), "a run that begins again at an older state takes that step anew"
+
+
+def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
+    run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    make_checkpoint(200)
+    ordered: list[int] = []
+    log: Any = SimpleNamespace(step=210, roll_back=lambda older: ordered.append(older.trainer_state.step))
+    orders = queue.SimpleQueue[int]()
+    rollback = Rollback(RunContext(run, OURS, state_folder, ledger, lambda line: None), log, orders)
+    orders.put(100)
+    rollback.follow_order()
+    rollback.note_rollback(211)
+    ledger.record_evaluation(100, 3.25, sentence_order_loss=None, samples=1)
+    assert rollback.roll_back_if_bad(9.0)
+    assert ordered == [100, 100]
 
 
 def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):

@@ -83,9 +83,17 @@ def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(serve: Serve, hub_stand_i
 def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) -> None:
     service = serve(open=True)
     answer = service.admin("restore", step=7)
-    assert answer.status_code == 422
+    assert (answer.status_code, answer.json()["error"]) == (422, "malformed")
     assert "no whole checkpoint of global step 7; there are: none" in answer.json()["message"]
     assert service.client.post("/api/admin/restore", json={"step": 7}).status_code == 401
+
+
+def test_one_whom_an_audit_has_shut_out_comes_back_with_the_machine(serve: Serve) -> None:
+    service = serve(open=True)
+    notices = service.context.notices
+    service.context.ledger.rounds.write([], [Flag(LOSS, "~Eve", "peer-e", 4, "works against the others")], now=50.0)
+    notices.ban("~Eve", "peer-e", "~bo", "peer-b")
+    assert service.admin("unban", name="~eve").json()["banned"] == ["peer-b", "~bo"]
 
 
 def test_malformed_orders_are_refused(serve: Serve) -> None:

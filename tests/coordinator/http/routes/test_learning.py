@@ -76,20 +76,20 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
     early = told(began + 80)
     assert (early["last_hour"]["steps"], early["last_hour"]["samples"]) == (1, 10)
     assert early["last_hour"]["seconds"] == pytest.approx(80 + began % 60)
-    history.note_minute(4, averaging_seconds=None, now=began + 1800)
+    history.note_minute(4, averaging_seconds=None, now=began + 1800)  # the last row of more than an hour ago counts
     contribute(ledger, "ed", 4, began + 4000)
     contribute(ledger, "ed", 5, began + 4060)
     late = told(began + 4100)
     assert late["last_hour"] == {
-        "seconds": pytest.approx(4100 - 1800 + began % 60),
-        "steps": 2,
-        "samples": 20,
-        "tokens": 2000,
+        "seconds": pytest.approx(4100 + began % 60),
+        "steps": 3,
+        "samples": 30,
+        "tokens": 3000,
         "users_present": 1,
-        "users_ever": 1,
+        "users_ever": 2,
         "hours": pytest.approx(60 / 3600),
     }
-    assert late["finish"] == pytest.approx(began + 4100 + (100 - 7) * late["last_hour"]["seconds"] / 2)
+    assert late["finish"] == pytest.approx(began + 4100 + (100 - 7) * late["last_hour"]["seconds"] / 3)
     assert (late["step_samples"], late["target_batch_size"]) == (12, 4096)
     assert (late["users_ever"], late["sessions_ever"], late["total_steps"]) == (4, 4, 100)
     context.notices.pause()

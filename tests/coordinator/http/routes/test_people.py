@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from coordinator.http.badges import badge, readable, thanks
 from coordinator.ledger.ingest import Contribution, SessionReport
 from coordinator.ledger.ledger import Ledger
+from coordinator.state_folder import UNNAMED
 from tests.coordinator.http.conftest import Service
 from tests.recorded_month.people import AWKWARD
 
@@ -136,6 +137,15 @@ def test_thanks_are_for_everybody_who_brought_something(serve: Serve, ledger: Le
     assert page.links == ["https://huggingface.co/asha"]
     assert "test-run was pretrained by 2 volunteers. Thank you!" in page.text
     assert "asha,\n~boat" in page.text and "idle" not in page.text
+
+
+def test_who_does_not_want_to_be_named_is_counted_alone(serve: Serve) -> None:
+    service = serve(open=True)
+    unnamed = service.context.folder / UNNAMED
+    unnamed.write_text("@Asha\n")
+    page = service.client.get("/api/thanks.md").text
+    assert page == "## Thanks\n\ntest-run was pretrained by 2 volunteers. Thank you!\n\n~boat,\nand one more\n"
+    assert thanks("r", [], 1) == "## Thanks\n\nr was pretrained by one volunteer. Thank you!\n"
 
 
 @pytest.mark.parametrize("kind", ["commonmark", "js-default"])
