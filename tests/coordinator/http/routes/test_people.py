@@ -144,7 +144,7 @@ def test_who_does_not_want_to_be_named_is_counted_alone(serve: Serve) -> None:
     unnamed = service.context.folder / UNNAMED
     unnamed.write_text("@Asha\n")
     page = service.client.get("/api/thanks.md").text
-    assert page == "## Thanks\n\ntest-run was pretrained by 2 volunteers. Thank you!\n\n~boat,\nand one more\n"
+    assert page.endswith("was pretrained by 2 volunteers. Thank you!\n\n\\~boat,\nand one more\n")
     assert thanks("r", [], 1) == "## Thanks\n\nr was pretrained by one volunteer. Thank you!\n"
 
 
