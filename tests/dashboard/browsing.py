@@ -1,6 +1,7 @@
 """A reader with a real browser, who notices whatever goes wrong in it."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -67,7 +68,9 @@ class Reader:
             fold.click()
 
     def picture(self, path: Path) -> None:
-        """The whole page."""
+        """The whole page, for people to look at, where `SAHAJ_PICTURES` is set: drawing it takes seconds."""
+        if not os.environ.get("SAHAJ_PICTURES"):
+            return
         size = self.page.viewport_size
         assert size is not None
         height = self.page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")

@@ -1,4 +1,4 @@
-"""The pages in a real browser, from a recorded month of 300 people; screenshots are kept in out/screenshots."""
+"""The pages in a real browser, from a recorded month of 300 people; with SAHAJ_PICTURES=1 also in out/screenshots."""
 
 import contextlib
 import datetime
