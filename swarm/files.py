@@ -137,7 +137,8 @@ def _all_or_nothing(path: Path, partial: Path) -> Iterator[None]:
         with storage_errors(path):  # inside, or the half-written files have made room again
             yield
     except BaseException:
-        _clear(partial)
+        with contextlib.suppress(OSError):  # as in a folder that nobody else may look into
+            _clear(partial)
         raise
 
 

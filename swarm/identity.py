@@ -21,7 +21,7 @@ from hivemind.proto import crypto_pb2
 from hivemind.utils.crypto import RSAPrivateKey, RSAPublicKey
 
 from swarm.errors import SwarmError
-from swarm.files import write_file
+from swarm.files import storage_errors, write_file
 
 LOCK_PATIENCE = 3.0  # seconds to wait for the key file
 LOCK_RETRY = 0.2
@@ -48,11 +48,15 @@ def load_identity(path: Path) -> Identity:
 
     Raises:
         SwarmError: the file is no key, or another process on this machine uses it.
+        StorageError: it cannot be read or written.
     """
-    if not path.exists():
+    with storage_errors(path):  # as of a folder that may not be looked into
+        is_there = path.exists()
+    if not is_there:
         key = crypto_pb2.PrivateKey(key_type=crypto_pb2.KeyType.RSA, data=RSAPrivateKey().to_bytes())
         write_file(path, key.SerializeToString(), mode=0o600)
-    lock = path.open("rb")
+    with storage_errors(path):
+        lock = path.open("rb")
     if not _locked(lock):
         lock.close()
         raise SwarmError(

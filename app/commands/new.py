@@ -114,12 +114,17 @@ def _ask(flag: str, question: str, given: str | None, default: str | None, check
 
 def _held_out(source: "DataSource", given: str | None) -> "DataSource | None":
     """Text to measure on; None: a part of the text, which is local."""
-    from app.new.sources import documents_of, held_out_file, held_out_split, source_of
+    from app.new.sources import documents_of, held_out_file, held_out_split, is_part_of, source_of
 
     def read(answer: str) -> "DataSource":
         found = source_of(answer, source.text_column)
         if next(iter(documents_of(found)), None) is None:
             raise AnswerError(f"{answer}: no document in it; name other held-out text")
+        if is_part_of(found, source):
+            raise AnswerError(
+                f"{answer}: is in the text to train on ({source.name}), so losses would say nothing; "
+                "put the held-out text elsewhere, or leave --held-out away"
+            )
         return found
 
     if given is None and source.hub is None:

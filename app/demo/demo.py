@@ -6,6 +6,7 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -127,11 +128,19 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
     with tempfile.TemporaryDirectory(prefix="sahaj-demo-") as prepared:
         # an earlier demo is removed only once this one's text is known to be usable
         language = prepare_corpus(template, options.corpus, Path(prepared))
+        run = parse_run(run_content(template, options, language), out / "run.yaml")
         for made in MADE:
             shutil.rmtree(out / made, ignore_errors=True)
         (out / SUMMARY).unlink(missing_ok=True)
         write_file(out / MARKER, "made by sahaj demo\n")
         shutil.copytree(prepared, out / "corpus")
+    write_file(out / "run.yaml", dump_run(run))
+    train_from_run(out / "run.yaml", console=console)
+    return run
+
+
+def run_content(template: RunFile, options: DemoOptions, language: str) -> dict[str, Any]:
+    """Of the demo's run file."""
     content = template.model_dump()
     content["language"] = language
     if language != template.language:
@@ -142,11 +151,10 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
     content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
     if options.experts:
         content["experts"] = experts_section(options.experts)
-    content["optimizer"]["total_steps"] = options.steps or template.optimizer.total_steps
-    run = parse_run(content, out / "run.yaml")
-    write_file(out / "run.yaml", dump_run(run))
-    train_from_run(out / "run.yaml", console=console)
-    return run
+    optimizer = content["optimizer"]
+    optimizer["total_steps"] = options.steps or optimizer["total_steps"]
+    optimizer["warmup_steps"] = min(optimizer["warmup_steps"], optimizer["total_steps"] - 1)
+    return content
 
 
 def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console: Console) -> int:

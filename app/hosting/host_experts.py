@@ -132,5 +132,4 @@ def _serve(host: Host, options: HostOptions, timer: StartupTimer, console: HostC
         serve(admitted, host.settings, host.capacity, network, renewal.start, console)
     finally:
         renewal.stop()
-    if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
-        raise renewal.ended_by
+    admitted.check_end(renewal)

@@ -15,7 +15,8 @@ from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PEERS
 from app.join.problems import JoinProblem, ProblemKind
-from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
+from app.join.refusals import REASONS
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
 from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
@@ -119,6 +120,17 @@ class Admitted:
                 _("{run}: the coordinator names no peer to join by; tell the organizer").format(run=self.run.name),
             )
         return self._remember(current)
+
+    def check_end(self, renewal: "Renewal") -> None:
+        """See why the work of this peer is over.
+
+        Raises:
+            JoinProblem: it may not go on, though the run does.
+        """
+        if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
+            raise renewal.ended_by
+        if self.gate.notices.bans(self.gate.own.user, str(self.identity.peer_id)):
+            raise JoinProblem(ProblemKind.BANNED, _(REASONS[Refusal.BANNED]))
 
     def renewal(
         self, say: Say, work: str = "training", *, learn: Callable[[Standing | None], None] = lambda _: None

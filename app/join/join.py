@@ -13,7 +13,7 @@ from app.join.coordinator_client import CoordinatorClient
 from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
-from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
+from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
 from app.me.page_orders import PageOrders
 from swarm.language import _
@@ -28,7 +28,7 @@ from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
-TRY_EVERY = 30.0  # seconds, where the coordinator cannot be reached after a pause
+TRY_EVERY = 30.0  # seconds at least, where the coordinator cannot be reached or lets nobody in after a pause
 
 
 @dataclass(frozen=True)
@@ -91,23 +91,22 @@ def _view(options: JoinOptions) -> ConsoleView:
 def _enter_after_pause(
     client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say, *, came_back: bool
 ) -> tuple[Admitted, bool]:
-    """Enter; after a pause nobody is there to start the program again, so then it tries until the line is back."""
+    """Enter; after a pause nobody is there to start the program again, so then it tries until what passes is over."""
     said = False
     while True:
         try:
             # after a pause they may have left the team that they once named
             return _enter(client, replace(options, team=None) if came_back else options, timer, say)
         except JoinProblem as problem:
-            if not came_back or problem.kind not in AWAY:
+            if not came_back or problem.kind not in PASSING:
                 raise
+            pause = max(TRY_EVERY, problem.retry_after)
             if not said:
                 say(
-                    _("{problem}. It tries again every {n} s.").format(
-                        problem=one_line(str(problem)), n=f"{TRY_EVERY:.0f}"
-                    )
+                    _("{problem}. It tries again every {n} s.").format(problem=one_line(str(problem)), n=f"{pause:.0f}")
                 )
             said = True
-            time.sleep(TRY_EVERY)
+            time.sleep(pause)
 
 
 def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:
@@ -175,6 +174,5 @@ def _train(
     finally:
         renewal.stop()
         page.stop()
-    if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
-        raise renewal.ended_by
+    admitted.check_end(renewal)
     return pausing

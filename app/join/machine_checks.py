@@ -3,6 +3,7 @@
 The figures are estimates, so only what cannot work at all is refused; what may become tight is said.
 """
 
+import contextlib
 import ipaddress
 import socket
 from collections.abc import Iterator
@@ -215,7 +216,13 @@ def disk_free(folder: Path) -> float:
 
 def existing_parent(folder: Path) -> Path:
     """The folder itself, or the nearest above it that is there."""
-    return next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    return next(parent for parent in (folder.absolute(), *folder.absolute().parents) if _can_be_seen(parent))
+
+
+def _can_be_seen(folder: Path) -> bool:
+    with contextlib.suppress(OSError):  # another user's
+        return folder.exists()
+    return False
 
 
 def size(amount: float) -> str:

@@ -61,6 +61,7 @@ AWAY = frozenset(
         ProblemKind.PROXY,
     }
 )
+PASSING = AWAY | {ProblemKind.PAUSED, ProblemKind.HUB_AWAY, ProblemKind.TOO_MANY, ProblemKind.CLOCK_WRONG}
 EXAMINED = AWAY | {ProblemKind.NOT_A_COORDINATOR, ProblemKind.CLOCK_WRONG}  # `sahaj doctor` says more about these
 NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 

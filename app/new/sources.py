@@ -74,8 +74,17 @@ def held_out_split(source: DataSource) -> DataSource | None:
         names = datasets.get_dataset_split_names(source.hub, source.config)
     except Exception as error:  # as above
         raise DataError(f"{source.hub}: its splits are not known ({in_a_line(error)}); give --held-out") from None
-    found = next((name for name in ("validation", "test") if name in names), None)
+    found = next((name for name in ("validation", "test") if name in names and name != source.split), None)
     return None if found is None else source.model_copy(update={"split": found})
+
+
+def is_part_of(held_out: DataSource, training: DataSource) -> bool:
+    """Whether text to measure on would be trained on, too."""
+    if held_out.path is None or training.path is None:
+        place = ("hub", "config", "split")
+        return training.hub is not None and all(getattr(held_out, one) == getattr(training, one) for one in place)
+    ours, theirs = Path(held_out.path).resolve(), Path(training.path).resolve()
+    return ours.is_relative_to(theirs) or theirs.is_relative_to(ours)
 
 
 def as_entries(source: DataSource, folder: Path) -> dict[str, str]:

@@ -208,7 +208,7 @@ def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
         banned_at = time.time()
         swarm.wait(lambda: eve.process.poll() is not None, "end of the banned trainer", BAN_REACHES)
         assert time.time() - banned_at < BAN_REACHES
-        assert "The organizer has banned you" in text_of(eve) and eve.process.returncode in (0, ProblemKind.BANNED)
+        assert "The organizer has banned you" in text_of(eve) and eve.process.returncode == ProblemKind.BANNED
         swarm.wait(lambda: rogue.process.poll() is not None, "end of the rogue", 2 * BAN_REACHES)
         told = rogue.got("banned")
     assert told["quiet"] >= QUIET and told["last_gain"] - banned_at < BAN_REACHES, (told, banned_at)

@@ -13,6 +13,7 @@ import pytest
 
 from swarm.errors import StorageError
 from swarm.files import keep_private, remove_partials, whole_directory, write_file
+from swarm.identity import load_identity
 from tests.support.waiting import PATIENCE
 
 MEBIBYTE = 1 << 20
@@ -162,6 +163,26 @@ def test_a_place_that_cannot_be_written_ends_in_one_line(tmp_path, write):
     assert message.startswith(f"{tmp_path}/file/checkpoint: could not be saved (")
     assert message.endswith("); choose another folder")
     assert "\n" not in message
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="not root")
+def test_a_folder_that_may_not_be_looked_into_is_told_in_one_line(tmp_path: Path):
+    tmp_path.chmod(0o700)
+    told = tmp_path.parent / "told"
+    told.touch()
+    told.chmod(0o666)
+    descriptor = os.open(told, os.O_WRONLY)
+    if (child := os.fork()) == 0:  # what is imported already needs no rights
+        try:
+            os.setuid(65534)
+            for use in (lambda path: write_file(path, "x"), load_identity):
+                with pytest.raises(StorageError, match="could not be saved \\(Permission denied\\); choose another"):
+                    use(tmp_path / "state" / "key")
+            os.write(descriptor, b"well")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert told.read_text() == "well"
 
 
 @pytest.fixture

@@ -62,6 +62,11 @@ class Machine:
         if self._traffic is not None:
             self._traffic.carried(total)
 
+    def keep_traffic(self) -> None:
+        """Write down what was carried today: this process ends."""
+        if self._traffic is not None:
+            self._traffic.save()
+
     def check(self) -> None:
         """See that this machine tells what the wishes ask for.
 

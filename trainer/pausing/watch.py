@@ -27,6 +27,7 @@ class PauseWatch:
     Args:
         read: the facts of this machine.
         carried: is told how many bytes averaging has carried since the process began.
+        keep: writes down what the next process has to know.
         clock: monotonic seconds.
         now: the local time.
     """
@@ -36,12 +37,13 @@ class PauseWatch:
         wishes: Wishes | None = None,
         read: Callable[[], Facts] = Facts,
         carried: Callable[[int], None] = lambda total: None,
+        keep: Callable[[], None] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime.datetime] = datetime.datetime.now,
     ):
         self.wishes = wishes or Wishes()
-        self._read, self._carried, self._clock, self._now = read, carried, clock, now
+        self._read, self._carried, self._keep, self._clock, self._now = read, carried, keep, clock, now
         self._newest: tuple[Pause, float] | None = None  # and since when this peer has paused
         self._forbidden_since: float | None = None  # by a limit of the GPU
         self._driver: Read | None = None
@@ -101,6 +103,7 @@ class PauseWatch:
     def stop(self) -> None:
         """Look no more."""
         self._ended.set()
+        self._keep()
 
     def _keep_looking(self) -> None:
         failing = set()

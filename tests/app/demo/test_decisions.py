@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.demo.corpus import guess_language, prepare_corpus, python_documentation, sample_sentences
+from app.demo.demo import DEFAULT_RUN, DemoOptions, run_content
 from app.demo.summary import PeerSummary, Summary, problems
 from corpus.held_out import EVERY
 from swarm.errors import DataError
-from swarm.run_file import RunFile, parse_run
+from swarm.run_file import RunFile, load_run, parse_run
 
 PEER = PeerSummary(name="Asha", samples=900, client_mode=False, fate="finished", first_sample_seconds=7.5)
 GOOD = Summary(
@@ -39,6 +40,14 @@ def run() -> RunFile:
         "optimizer": {"total_steps": 16, "warmup_steps": 2},
     }
     return parse_run(content, Path("run.yaml"))
+
+
+@pytest.mark.parametrize("steps", [None, 6, 10, 11])
+def test_a_short_demo_has_a_short_warm_up(steps: int | None):
+    options = DemoOptions(corpus=None, run=None, trainers=3, steps=steps, out=Path("out"))
+    run = parse_run(run_content(load_run(DEFAULT_RUN), options, "en"), Path("run.yaml"))
+    assert run.optimizer.total_steps == (steps or 160)
+    assert run.optimizer.warmup_steps == min(10, run.optimizer.total_steps - 1)
 
 
 def test_a_demo_in_which_all_happened_has_no_problems(run: RunFile):

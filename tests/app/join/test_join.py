@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from app.join.admission import warning_about_token, who
 from app.join.coordinator_client import Access
 from app.join.join import JoinOptions, join
 from app.join.problems import ProblemKind
+from swarm.access.notices import Notices
 from swarm.errors import SwarmError
 from swarm.logging import logs
 from tests.app.join.conftest import RUN, Trained
@@ -199,3 +201,18 @@ def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> 
         return answer
 
     server.answers["POST /api/join"] = changed
+
+
+def test_one_who_is_banned_while_training_ends_with_that_status(
+    opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+
+    def train(_run: Any, trainer: Any, *_: Any) -> bool:
+        banned = Notices(banned=frozenset({trainer.gate.own.user}))
+        monkeypatch.setattr(type(trainer.gate), "notices", property(lambda _: banned))
+        return False
+
+    monkeypatch.setattr(sys.modules["trainer.train"], "train", train)
+    with raises_problem(ProblemKind.BANNED):
+        join(opened.url, options(tmp_path, name="asha"))

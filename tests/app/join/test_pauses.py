@@ -1,6 +1,7 @@
 """Waiting before joining, and the process that begins again for a long pause."""
 
 import datetime
+import json
 import os
 import sys
 from pathlib import Path
@@ -99,8 +100,9 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     def away_twice(*arguments: Any) -> Any:
         nonlocal tries
         tries += 1
-        if tries < 4:
-            raise JoinProblem(ProblemKind.COORDINATOR_AWAY, "nothing listens there")
+        if tries < 5:
+            kind = ProblemKind.COORDINATOR_AWAY if tries < 4 else ProblemKind.PAUSED
+            raise JoinProblem(kind, "nothing listens there")
         return enter(*arguments)
 
     monkeypatch.setattr(program, "_enter", away_twice)
@@ -110,7 +112,7 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     assert tries == 1, "a person is there"
     monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "1")
     join(opened.url, options(tmp_path, name="asha"))
-    assert tries == 4 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
+    assert tries == 5 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
     assert capsys.readouterr().out.count("nothing listens there. It tries again every 0 s.") == 1
 
 
@@ -124,6 +126,10 @@ def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) ->
         "today's traffic limit (--max-traffic) is used up, until 00:00"
     )
     assert [one.name for one in (tmp_path / "peer").iterdir()] == ["traffic.json"]
+    watch._traffic = lambda: 2_000_000_001
+    watch.look()
+    watch.stop()
+    assert json.loads((tmp_path / "peer" / "traffic.json").read_text())["bytes"] == 2_000_000_001, "little counts, too"
     without = long_pauses.watch_for(
         Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order", is_first=True
     )

@@ -116,6 +116,12 @@ def test_a_wrong_flag_is_one_line_and_writes_nothing(wrong: list[str], message: 
     assert not (tmp_path / "run").exists()
 
 
+def test_held_out_text_that_is_trained_on_is_refused(text: Path, tmp_path: Path):
+    refused = sahaj_new(tmp_path / "run", *flags(text.parent), "--held-out", text)
+    assert f"{text}: is in the text to train on ({text.parent})" in str(refused.exception)
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_a_terminal_a_missing_text_is_told(tmp_path: Path):
     refused = sahaj_new(tmp_path / "run", "--days", "3")
     assert str(refused.exception) == "--text is missing, and there is no terminal to ask at"

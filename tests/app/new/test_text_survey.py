@@ -8,7 +8,7 @@ from pydoc_data.topics import topics
 import pytest
 
 from app.new import sources, text_survey
-from app.new.sources import as_entries, held_out_file, source_of, told_documents
+from app.new.sources import as_entries, held_out_file, is_part_of, source_of, told_documents
 from app.new.text_survey import count_tokens, look
 from swarm.errors import DataError
 from swarm.run_file import DataSource
@@ -81,6 +81,18 @@ def test_a_validation_file_beside_the_text_is_found(tmp_path: Path):
     found = held_out_file(source)
     assert found is not None and found.path == str(tmp_path / "validation.jsonl")
     assert held_out_file(found) is None
+
+
+def test_text_to_measure_on_is_not_trained_on(tmp_path: Path):
+    def local(path: Path) -> DataSource:
+        return DataSource(path=str(path))
+
+    folder, beside = local(tmp_path / "text"), local(tmp_path / "text.jsonl")
+    inside, other = local(tmp_path / "text" / "more" / ".." / "validation.jsonl"), DataSource(hub="a/b", config="bn")
+    assert is_part_of(inside, folder) and is_part_of(folder, inside) and is_part_of(folder, folder)
+    assert not (is_part_of(beside, folder) or is_part_of(other, folder) or is_part_of(folder, other))
+    assert is_part_of(other, other.model_copy(update={"weight": 2.0}))
+    assert not is_part_of(other.model_copy(update={"split": "test"}), other)
 
 
 def test_what_the_hub_does_not_know_is_endless(monkeypatch: pytest.MonkeyPatch):
