@@ -47,7 +47,7 @@ class PageOrders:
     """
 
     def __init__(self, link: str, file: Path):
-        self._link, self._file = link, file
+        self._link, self._is_followed, self._file = link, False, file
         self._question, self.is_paused = _read(file)
         self._ask: Ask = self._ask_at_link
         self._stop = threading.Event()
@@ -112,6 +112,9 @@ class PageOrders:
 
     def _ask_at_link(self, question: OrderQuestion) -> bool:
         with CoordinatorClient(self._link, tolerance=float("inf")) as client:
+            if not self._is_followed:
+                client.run_name()  # follows a redirect, as joining does
+                self._link, self._is_followed = client.base, True
             return client.pause_order(question)
 
     def _write(self) -> None:

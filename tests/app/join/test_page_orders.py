@@ -69,17 +69,20 @@ def test_a_machine_in_a_long_pause_asks_at_its_link(
     coordinator.paused = True
     page.ask()
     server.clock_offset = 3600.0  # a wrong clock hinders nobody from going on
-    server.answers[f"POST {PAUSE_ORDER}"] = Answer(body={"paused": True})
+    server.answers["GET /api/run"] = Answer(307, "", {"Location": "/below/api/run"})
+    server.answers["GET /below/api/run"] = Answer(body={"name": "little"})
+    server.answers[f"POST /below{PAUSE_ORDER}"] = Answer(body={"paused": True})
     anew = PageOrders(server.url, file)
     monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
     resumed = threading.Event()
     with anew.asking():
         assert anew.is_paused
-        server.answers[f"POST {PAUSE_ORDER}"] = lambda heard: resumed.set() or Answer(body={"paused": False})  # type: ignore[func-returns-value]
+        server.answers[f"POST /below{PAUSE_ORDER}"] = lambda heard: resumed.set() or Answer(body={"paused": False})  # type: ignore[func-returns-value]
         assert resumed.wait(PATIENCE)
     assert not anew.is_paused
     assert "page orders" not in [one.name for one in threading.enumerate()], "before hivemind forks, no thread is left"
-    body = server.heard[0].body
+    assert [one.path for one in server.heard].count("/api/run") == 1, "later questions go there at once"
+    body = server.heard[2].body
     assert body["peer_id"] == "laptop" and base64.b64decode(body["pass"]) == b"the pass"
 
 
@@ -90,7 +93,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+    opened.answers["GET /api/run"] = Answer(body={"name": "little", "access": {"open": True}})
     own = options(tmp_path, name="asha")
     assert own.state is not None
     own.state.mkdir()
