@@ -43,7 +43,7 @@ def month_pages(pages: Pages, month: Served) -> Pages:
     ("width", "scheme"),
     [
         ("desktop", "light"),
-        ("phone", "dark"),
+        pytest.param("phone", "dark", marks=pytest.mark.faults),  # as in Bengali below
         pytest.param("desktop", "dark", marks=pytest.mark.faults),
         pytest.param("phone", "light", marks=pytest.mark.faults),
     ],
