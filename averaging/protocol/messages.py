@@ -155,6 +155,11 @@ class Plan(Message, frozen=True):
     on_probation: tuple[str, ...] = ()  # of these users, those whose weight counts as 0; sorted
     seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
 
+    @property
+    def is_even(self) -> bool:
+        """Whether what it says of members is about all of them, or left out."""
+        return all(len(told) in (0, len(self.members)) for told in (self.weights, self.users))
+
     def weights_by_session(self) -> dict[str, int]:
         """Masked tokens of each member."""
         return {session: weight for (session, _), weight in zip(self.members, self.weights, strict=True)}

@@ -17,7 +17,7 @@ from averaging.protocol.actions import Action
 from averaging.protocol.credentials import Credentials, is_farewell
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.peer_components import Components
-from averaging.protocol.rounds.parts import Planner, equal_parts
+from averaging.protocol.rounds.parts import Planner, covers, equal_parts
 from averaging.protocol.settings import Settings
 
 
@@ -272,7 +272,8 @@ class LogPeer:
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
         promised = self.voting.voter.promised
         is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
-        if is_its and plan.instance == self.voting.instance:
+        is_whole = covers(plan.parts, self.session.settings.chunks) and plan.is_even
+        if is_its and is_whole and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
             if plan.ballot == promised:
                 self.resting.planned(plan, now)

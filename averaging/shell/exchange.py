@@ -144,6 +144,8 @@ class Exchange:
             if isinstance(machine, GroupPeer) and (mean := machine.group_step.carried(numbers)) is not None:
                 content = self._store.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
+            if isinstance(machine, LogPeer) and not machine.buffers.closed.keys() >= set(numbers):
+                return None  # decided already; or a plan of what this peer has not offered
             try:
                 return self._locked.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:

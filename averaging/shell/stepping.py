@@ -142,7 +142,12 @@ class Stepping:
                 with self._locked.lock:
                     machine.adopting.compared(other, is_near=is_near)
             case Adopt(snapshot, following):
-                await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                try:
+                    await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                except ValueError as error:
+                    what = "the run's snapshot of step %d cannot be used, this peer goes on from its own state: %s"
+                    logger.warning(what, snapshot.step, error)
+                    return
                 what = "this processor computes other bits: the run's snapshot of step %d was taken over"
                 logger.warning(what, snapshot.step)
                 await self._write_snapshots(machine)

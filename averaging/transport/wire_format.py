@@ -24,6 +24,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import is_blocked
+from swarm.access.user_names import is_one_line
 
 LONGEST_TEXT = 128  # characters of a string
 LONGEST_BYTES = 1200  # of a signature with its key, and a pass
@@ -116,8 +117,8 @@ def _check(value: Any, name: str, least: int = 0) -> None:
 
 
 def _check_text(text: str, name: str) -> None:
-    if len(text) > LONGEST_TEXT or not text.isprintable():
-        raise ValueError(f"{name}: no printable text of at most {LONGEST_TEXT} characters")
+    if len(text) > LONGEST_TEXT or not (text.isprintable() or is_one_line(text)):  # names may have joiners
+        raise ValueError(f"{name}: no line of at most {LONGEST_TEXT} characters")
     expected = _DIGEST if name in DIGESTS else _SESSION if name in SESSIONS else None
     is_empty = not text and name in MAY_BE_EMPTY
     if expected is not None and not is_empty and not expected.fullmatch(text):

@@ -45,7 +45,7 @@ def objection(
         lambda: _members(header, settings, contacts, own),
         lambda: _coordinator(header, recent[-1], contacts),
         lambda: _update(header, settings.chunks) if header.kind is HeaderKind.UPDATE else "",
-        lambda: _snapshot(header, recent[-1], snapshots),
+        lambda: _snapshot(header, recent[-1], snapshots, settings.snapshot_every),
     )
     return next((found for check in checks if (found := check())), "")
 
@@ -119,7 +119,7 @@ def _update(header: Header, chunks: int) -> str:
     return "" if senders else "nobody has brought gradients"
 
 
-def _snapshot(header: Header, previous: Header, snapshots: Collection[SnapshotName]) -> str:
+def _snapshot(header: Header, previous: Header, snapshots: Collection[SnapshotName], every: int) -> str:
     named = header.snapshot
     if header.kind is HeaderKind.ROLLBACK:
         return "" if named is not None and named.step == header.step else "it rolls back to nothing"
@@ -127,6 +127,8 @@ def _snapshot(header: Header, previous: Header, snapshots: Collection[SnapshotNa
         return ""
     if named is None or not (previous.snapshot.step if previous.snapshot else -1) < named.step <= previous.step:
         return f"it names {named} after {previous.snapshot}"
+    if named.step % every:
+        return f"it names a snapshot of step {named.step}, and there is one every {every} steps"
     if named not in snapshots and any(one.step == named.step for one in snapshots):
         return f"it names another snapshot of step {named.step} than this peer has"
     return ""

@@ -13,9 +13,12 @@ from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, 
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer, Reduced
+from averaging.protocol.messages import Accepted, Bandwidth, Call, Contact, Goodbye, Meet, Offer, Reduced
 from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
+
+LINES = 1e-3, 1e6  # Mbit/s that plans reckon with
+SPEEDS = 1e-3, 1e9  # and samples a second
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Meeting:
         is_possible = all(one.weight > 0 and self._settings.may_bring(one.samples, one.weight) for one in call.buffers)
         if not (is_possible and self._settings.may_bring(call.samples, call.weight)):
             call = replace(call, buffers=())
-        self.calls[session] = call
+        self.calls[session] = replace(call, bandwidth=_believed(call.bandwidth), speed=_within(call.speed, SPEEDS))
         self.contacts[session] = self.situation.contact(session)
 
     def is_absent(self, session: str) -> None:
@@ -262,6 +265,16 @@ def averaged(
         tuple(Part(one.assignment.reducer, one.chunks, plausible(one.loud, told)) for one in results),
         tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
     )
+
+
+def _believed(line: Bandwidth | None) -> Bandwidth | None:
+    return line and Bandwidth(_within(line.upload, LINES), _within(line.download, LINES))
+
+
+def _within(figure: float, limits: tuple[float, float]) -> float:
+    """A figure that a peer tells of itself; 0, which means unknown, where plans could not reckon with it."""
+    least, most = limits
+    return figure if least <= figure <= most else 0.0
 
 
 def _without_gradient(member: Member) -> Member:

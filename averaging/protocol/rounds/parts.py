@@ -77,15 +77,20 @@ def reached_by_all(calls: Mapping[str, Call], accepting: Collection[str]) -> fro
     )
 
 
+def covers(parts: Sequence[Assignment], chunks: int) -> bool:
+    """Whether parts are all chunks, once and in their order."""
+    ends = [*(part.first for part in parts[1:]), chunks]
+    begins = bool(parts) and parts[0].first == 0 and all(part.count > 0 for part in parts)
+    return begins and all(part.first + part.count == end for part, end in zip(parts, ends, strict=True))
+
+
 def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> tuple[Assignment, ...]:
     """Parts as a planner has dealt them out.
 
     Raises:
         ValueError: it does not cover all chunks once, in their order, or names a reducer that nobody reaches.
     """
-    following = [*(part.first for part in parts[1:]), chunks]
-    covers = bool(parts) and parts[0].first == 0 and all(part.count > 0 for part in parts)
-    if not covers or any(part.first + part.count != first for part, first in zip(parts, following, strict=True)):
+    if not covers(parts, chunks):
         raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")
     strangers = {part.reducer for part in parts} - {one.session for one in members if one.reachable}
     if strangers:
@@ -125,12 +130,17 @@ class Assignments:
         self._me, self._timeouts, self._send = session.me.session, session.timeouts, session.send
         self._patience = patience
         self._members, chunks = list(calls), session.settings.chunks
-        planned = planner(chunks, profiles)
+        try:
+            planned = planner(chunks, profiles)
+            parts = checked(planned.parts, chunks, profiles)
+        except ValueError:  # a plan that is not the best one is better than no step
+            planned = equal_parts(chunks, profiles)
+            parts = planned.parts
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
             members=tuple((one, tuple(offer.number for offer in call.buffers)) for one, call in members),
-            parts=checked(planned.parts, chunks, profiles),
+            parts=parts,
             weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgpack
 import pytest
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from averaging.log.header import FORMAT, Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Member
 from averaging.log.packing import Packed
@@ -41,6 +41,13 @@ def test_a_header_keeps_its_digest():
 def test_a_goodbye_of_a_peer_without_a_state_arrives():
     goodbye = Goodbye(Farewell(SESSION, "", -1, None), None)
     assert decode(encode(goodbye)) == goodbye
+
+
+@pytest.mark.parametrize("user", ["~ক্\u200cষ", "~র\u200d্যাঁদা", "~नमस्\u200dते"])
+def test_a_name_with_joiners_arrives(user: str):
+    header = replace(HEADER, members=(Member(SESSION, user, (1,), 7, True),))
+    commit = Commit(Entry(header, COMMIT.entry.certificate))
+    assert decode(encode(commit)) == commit
 
 
 def test_a_payload_comes_with_its_message():

@@ -1,5 +1,7 @@
 """Conveners that propose in their own interest get no votes; nobody objects for not knowing something."""
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -25,7 +27,7 @@ RECENT = [
     for entry in chain_of(3, members=(member("ann.0", 5, "ann"),), voters=("ann.0",), tie_breaker="coordinator.0")
 ]
 MEMBERS = (member("ann.0", 5, "ann"), member("eve.0", 4, "eve"), replace(member("me.0", 7, "me"), samples=2))
-SETTINGS = Settings("run", target_samples=3, chunks=3, snapshot_every=5, most_masked=20)
+SETTINGS = Settings("run", target_samples=3, chunks=3, snapshot_every=1, most_masked=20)
 SNAPSHOTS = [SnapshotName(1, "the state that I had")]
 
 
@@ -41,12 +43,12 @@ def honest(**fields: object) -> Header:
     return header(3, RECENT[-1].digest, **{**plain, **fields})
 
 
-def objected(proposed: Header, recent: list[Header] = RECENT) -> str:
+def objected(proposed: Header, recent: list[Header] = RECENT, settings: Settings = SETTINGS) -> str:
     contacts, buffers = Contacts(ME, Believing()), Buffers()
     contacts.listed([COORDINATOR, *OTHERS])
     buffers.add(7, samples=2)
     buffers.offer()
-    return objection(proposed, recent, SETTINGS, contacts, buffers.closed, SNAPSHOTS, Believing())
+    return objection(proposed, recent, settings, contacts, buffers.closed, SNAPSHOTS, Believing())
 
 
 def test_nothing_is_to_be_said_against_honest_headers() -> None:
@@ -65,6 +67,12 @@ def test_nothing_is_to_be_said_against_honest_headers() -> None:
         voters=quorum.voters_among(present, RECENT),
     )
     assert objected(back) == ""
+
+
+def test_a_snapshot_is_of_a_step_that_has_one() -> None:
+    every_other = dataclasses.replace(SETTINGS, snapshot_every=2)
+    assert "every 2 steps" in objected(honest(snapshot=SnapshotName(1, "the state that I had")), settings=every_other)
+    assert objected(honest(snapshot=SnapshotName(2, "a state that I never had")), settings=every_other) == ""
 
 
 def test_a_peer_that_does_not_know_does_not_object() -> None:

@@ -9,7 +9,7 @@ from averaging.log.chain import Chain
 from averaging.log.header import Ballot, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.messages import Assignment, Call, Contact, Meet, Offer, Plan, Reduced, Report
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Meet, Offer, Plan, Reduced, Report
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation, averaged
 from averaging.protocol.rounds.reliability import Patience
@@ -47,6 +47,13 @@ def brought(*offers: tuple[int, int]) -> tuple[int, int]:
     (eve,) = found.members
     assert bool(eve.buffers) == bool(eve.weight)
     return eve.samples, eve.weight
+
+
+@pytest.mark.parametrize("figure", [5e-324, 1e-20, 1e300, -1.0])
+def test_figures_with_which_no_plan_can_reckon_are_not_known(figure: float) -> None:
+    found = meeting()
+    found.called("eve.0", Call("", FIRST, (), None, bandwidth=Bandwidth(figure, 30.0), speed=figure))
+    assert found.calls["eve.0"].bandwidth == Bandwidth(0.0, 30.0) and found.calls["eve.0"].speed == 0.0
 
 
 def test_a_call_counts_with_what_it_offers_up_to_four_target_batches() -> None:
