@@ -205,8 +205,8 @@ def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promise
     bob.receive("ann.0", Meet(tip.digest, tip.step, real.ballot), 1.5)
     bob.receive("eve.0", higher, 2.0)
     bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
-    for parts in ((Assignment(0, 2**62, "bob.0", 0),), (Assignment(0, 2**62, "ann.0", 0),), ()):
-        bob.receive("ann.0", replace(real, parts=parts), 2.0)
+    for none in ((Assignment(0, 2**62, "bob.0", 0),), (Assignment(0, 2**62, "ann.0", 0),), ()):
+        bob.receive("ann.0", replace(real, parts=none), 2.0)
     bob.receive("ann.0", replace(real, weights=(1,)), 2.0)
     bob.receive("ann.0", replace(real, users=("ann",)), 2.0)
     assert bob.reducing.plan is None
