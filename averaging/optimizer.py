@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 IN_MEMORY = 2**30  # bytes of updates and snapshots; a coordinator with more has them in files
 ROUNDS = 16  # updates of rounds that go on or have failed, beside those that are kept
 MOST_ROUNDS = 5  # of a full grid: more than 16^5 peers would need more
+NO_WAY_BACK = "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
 LEAVING = 45.0  # seconds that it may take
 
 
@@ -196,9 +197,7 @@ class CollaborativeOptimizer:
             ValueError: the state does not fit the run.
         """
         if self._membership.run.averaging.target_group_size is not None:
-            raise SwarmError(
-                "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
-            )
+            raise SwarmError(NO_WAY_BACK)
         state = state.with_own_moments()
         rebase(state)
         self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", self._store.put)))

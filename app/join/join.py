@@ -28,7 +28,7 @@ from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
-TRY_EVERY = 30.0  # seconds at least, where the coordinator cannot be reached or lets nobody in after a pause
+TRY_EVERY = 30.0  # seconds between two tries after a pause, at least
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _view(options: JoinOptions) -> ConsoleView:
 def _enter_after_pause(
     client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say, *, came_back: bool
 ) -> tuple[Admitted, bool]:
-    """Enter; after a pause nobody is there to start the program again, so then it tries until what passes is over."""
+    """Enter the run. After a pause nobody is there to start the program again, so it retries a problem that passes."""
     said = False
     while True:
         try:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, Field
 
+from averaging.optimizer import NO_WAY_BACK
 from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
@@ -22,7 +23,6 @@ from coordinator.run_context import ServiceContext
 from coordinator.state_folder import EVIDENCE
 from swarm.access.join_messages import Message, Refused
 
-GROUPS_GO_FORWARD = "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},
     422: {"model": Refused, "description": "the request is malformed"},
@@ -176,7 +176,7 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
 
 def _check_is_there(context: ServiceContext, step: int) -> None:
     if context.run.averaging.target_group_size is not None:
-        raise HTTPException(422, GROUPS_GO_FORWARD)
+        raise HTTPException(422, NO_WAY_BACK)
     there = [one.step for one in list_checkpoints(context.checkpoints)]
     if step not in there:
         names = ", ".join(map(str, there)) or "none"

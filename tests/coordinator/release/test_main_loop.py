@@ -153,13 +153,8 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
-    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
-    run = run.model_copy(update={"coordinator": settings})
     said = list[str]()
-    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
-    swarm.roll_back_if_bad = lambda loss: False
-    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    context = RunContext(run, OURS, tmp_path, ledger, said.append)
+    context, swarm, held_out = _evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     known, is_away = ledger.totals().samples, threading.Event()
 
     def may_fail(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,13 +276,8 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
-    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
-    run = run.model_copy(update={"coordinator": settings})
     said = list[str]()
-    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
-    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    context = RunContext(run, OURS, tmp_path, ledger, said.append)
-    swarm.roll_back_if_bad = lambda loss: False
+    context, swarm, held_out = _evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     with Running(context, swarm, tokenizer, held_out) as running:
         _wait_for(said, "global step 1: saved")
         assert running.told == []
@@ -365,3 +355,15 @@ def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, 
 
 def _wait_for(said: list[str], what: str) -> None:
     wait_until(lambda: any(what in line for line in said), lambda: f"{what!r} in {said}")
+
+
+def _evaluated_at_each_step(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, folder: Path, said: list[str]
+) -> tuple[RunContext, Any, list[Batch]]:
+    """A run that is saved at each step, too; the swarm that it is of, after one step; and held-out text."""
+    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
+    run = run.model_copy(update={"coordinator": settings})
+    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
+    swarm.roll_back_if_bad = lambda loss: False
+    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
+    return RunContext(run, OURS, folder, ledger, said.append), swarm, held_out
