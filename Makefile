@@ -28,11 +28,11 @@ demo: $(READY)
 # Whatever hangs, it ends: a test after 10 minutes (pyproject.toml), each of the two parts after the limit that is given
 # here or with the third test that fails. Status 5: ARGS chose none of the one kind.
 test: lint test-quick
-	$(BIN)/pytest -m "swarm and not faults" --numprocesses 2 --dist loadgroup --durations=30 --maxfail=3 --session-timeout=2400 \
+	$(BIN)/pytest -m "swarm and not faults" --numprocesses 3 --dist loadgroup --durations=30 --maxfail=3 --session-timeout=2400 \
 		$(ARGS) || test $$? -eq 5
 
 test-quick: $(READY) postgresql chromium pebble
-	$(BIN)/pytest -m "not swarm and not faults" --numprocesses 2 --dist loadgroup --durations=10 --session-timeout=2400 \
+	$(BIN)/pytest -m "not swarm and not faults" --numprocesses 3 --dist loadgroup --durations=10 --session-timeout=2400 \
 		$(ARGS) || test $$? -eq 5
 
 # what `make test` leaves out, one at a time

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from corpus.hub_dataset import HubDataset
 from corpus.local_files import LocalFiles
@@ -65,7 +65,8 @@ class DocumentStream:
     A document is a stripped, non-empty str. Each `iter` starts from the beginning, with the counts at zero.
     A source that fails is tried again after 1 s, 2 s, 4 s and so on up to 60 s, while the others go on.
     Iterating raises DataError when a source turns out to be wrong (no such dataset, no text column, not one
-    usable document), or when every source that is left has failed `ATTEMPTS` times in a row.
+    usable document), or when every source that is left has failed `ATTEMPTS` times in a row. The latter only before
+    the first document if sources are repeated, for a program that trains: it waits for what has worked.
     """
 
     def __init__(
@@ -95,21 +96,28 @@ class DocumentStream:
             counts[reader.name] += reader.failures
         return counts
 
+    @property
+    def trouble(self) -> str:
+        """Each source that has failed last, and why; empty: none has."""
+        return _reasons(reader for reader in self._readers if reader.failures_in_a_row)
+
     def __iter__(self) -> Iterator[str]:
         rng = random.Random(f"{self._seed}/interleave")
         self._readers = self._open_readers()
-        readers = list(self._readers)
+        readers, begun = list(self._readers), False
         try:
             while readers:
                 moment = self._now()
                 ready = [reader for reader in readers if reader.is_ready(moment)]
                 if not ready:
-                    _give_up_if_all_failed(readers)
+                    if not (self._repeat and begun):
+                        _give_up_if_all_failed(readers)
                     self._sleep(min(SLEEP_SECONDS, min(reader.retry_at for reader in readers) - moment))
                     continue
                 reader = rng.choices(ready, [reader.weight for reader in ready])[0]
                 document = reader.draw(moment)
                 if document is not None:
+                    begun = True
                     yield document
                 elif reader.is_finished:
                     readers.remove(reader)
@@ -133,5 +141,8 @@ class DocumentStream:
 
 def _give_up_if_all_failed(readers: Sequence[ShuffledSource]) -> None:
     if all(reader.failures_in_a_row >= ATTEMPTS for reader in readers):
-        reasons = "; ".join(f"{reader.name}: {reader.reason}" for reader in readers)
-        raise DataError(f"no usable data source, each failed {ATTEMPTS} times in a row: {reasons}")
+        raise DataError(f"no usable data source, each failed {ATTEMPTS} times in a row: {_reasons(readers)}")
+
+
+def _reasons(readers: Iterable[ShuffledSource]) -> str:
+    return "; ".join(f"{reader.name}: {reader.reason}" for reader in readers)

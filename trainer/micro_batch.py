@@ -87,6 +87,23 @@ def grow(
     return best, speed
 
 
+def smaller(size: int, device: torch.device) -> int:
+    """The micro-batch to go on with after one of `size` samples has not fitted into memory, though it did in the trial.
+
+    Raises:
+        DeviceError: it was a single sample.
+    """
+    if size == 1:
+        raise memory_full(device)
+    return size // 2
+
+
+def memory_full(device: torch.device) -> DeviceError:
+    """The model, or a single sample, does not fit into memory."""
+    told = _("{device}: its memory is full; end other programs that use it, or try --device cpu")
+    return DeviceError(told.format(device=device))
+
+
 def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, repeats: int = 2) -> float | None:
     """Seconds of a forward and backward pass, the best of `repeats` after a warm-up; None: out of memory."""
     best = float("inf")

@@ -23,7 +23,7 @@ from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import open_experts, summary
-from trainer.micro_batch import find_pace
+from trainer.micro_batch import find_pace, memory_full
 from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices
@@ -64,7 +64,10 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         use_fast_arithmetic(device)
         driver = _driver(device, pauses.wishes)
         model = build_model(run, tokenizer)
-        model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
+        try:
+            model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
+        except torch.OutOfMemoryError:
+            raise memory_full(device) from None
 
     # hivemind forks its processes: that has to come before threads of ours are running
     with timer("joining the swarm"):

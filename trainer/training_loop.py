@@ -4,6 +4,8 @@ import queue
 import time
 from dataclasses import dataclass
 
+import torch
+
 from averaging.load_balancing.plan import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
@@ -13,8 +15,9 @@ from swarm.language import _
 from swarm.run_file import RunFile
 from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
-from trainer.data import BatchPrefetcher
+from trainer.data import Batch, BatchPrefetcher
 from trainer.experts import ReachedExperts
+from trainer.micro_batch import smaller
 from trainer.pausing.decision import Pause
 from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
 from trainer.session_publisher import SessionPublisher
@@ -22,6 +25,7 @@ from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits
+LACKING = 20.0  # seconds without text after which the volunteer is told
 OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 
@@ -63,6 +67,9 @@ class TrainingLoop:
         self._pauses = pauses
         self._pause: Pause | None = None  # as the volunteer and the others were last told
         self._rests = self._is_late = False  # as the volunteer was last told
+        self._micro_batch = batches.batch_size  # as the volunteer was last told
+        self._awaits_text_since: float | None = None  # monotonic seconds
+        self._lacks_text = False  # as the volunteer and the others were last told
         self._states_told = 0  # states loaded of which the volunteer was told
         self._began = self._computed_at = time.monotonic()
         optimizer.computes_at(speed)
@@ -79,7 +86,7 @@ class TrainingLoop:
             self._computed_at = time.monotonic()
         elif not self._pauses.duty.may_begin():
             time.sleep(PAUSE)
-        elif (result := self._compute()) is not None:
+        elif (batch := self._next_batch()) is not None and (result := self._compute(batch)) is not None:
             counted = result.counts
             if not result.is_finite:
                 messages.append(
@@ -90,8 +97,7 @@ class TrainingLoop:
                 )
         messages += self._record_headers()
         messages += self._changes()
-        speed = 0.0 if self._pause is not None else self._speed
-        self._session.publish(self._session_id, self._shown_step, speed, self._data_wait_fraction, self._told)
+        self._session.publish(self._session_id, self._shown_step, self._speed_now, self._data_wait_fraction, self._told)
         return StepOutcome(counted, tuple(messages))
 
     def _pausing(self) -> list[str]:
@@ -113,12 +119,29 @@ class TrainingLoop:
         )
         return [told.format(reason=self._pause.reason, n=f"{LEAVES_WITHIN:.0f}")]
 
-    def _compute(self) -> BatchResult | None:
-        """Compute a batch; None: it was given up for a pause."""
-        batch, began = self._batches.next(), time.monotonic()
+    def _next_batch(self) -> Batch | None:
+        """The next batch; None: it is not ready yet, as where the text comes from does not answer."""
+        batch, now = self._batches.within(PAUSE), time.monotonic()
+        if batch is None:
+            self._awaits_text_since = self._awaits_text_since or now
+        elif self._lacks_text:
+            self._computed_at = now
+        if batch is not None:
+            self._awaits_text_since = None
+        return batch
+
+    def _compute(self, batch: Batch) -> BatchResult | None:
+        """Compute a batch; None: it was given up for a pause, or has not fitted into memory."""
+        began, result = time.monotonic(), None
         try:
             result = self._training_step(batch)
         except Interrupted:
+            return None
+        except torch.OutOfMemoryError:
+            pass  # what it holds is free only when it is forgotten
+        if result is None:
+            torch.cuda.empty_cache()
+            self._batches.set_batch_size(smaller(self._batches.batch_size, self._training_step.device))
             return None
         now = time.monotonic()
         self._pauses.duty.computed(now - began)
@@ -141,7 +164,10 @@ class TrainingLoop:
 
     def _changes(self) -> list[str]:
         """What has changed since the step before: whether this peer computes, and a state that it has loaded."""
-        messages, progress = [], self._optimizer.progress
+        messages, progress = self._changes_of_text(), self._optimizer.progress
+        if (size := self._batches.batch_size) != self._micro_batch:
+            self._micro_batch = size
+            messages.append(_("The memory was full: computing {n} samples at a time from now on.").format(n=size))
         if progress.rests != self._rests:
             self._rests = progress.rests
             messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
@@ -158,6 +184,19 @@ class TrainingLoop:
             messages.append(told.format(step=f"{self._optimizer.step:,}"))
             self._states_told = loaded
         return messages
+
+    def _changes_of_text(self) -> list[str]:
+        since = self._awaits_text_since
+        lacks = since is not None and time.monotonic() >= since + LACKING
+        if lacks == self._lacks_text:
+            return []
+        self._lacks_text = lacks
+        if not lacks:
+            return [_("The text is there again.")]
+        self._optimizer.computes_at(0.0)
+        told = _("No text has arrived for {n} s{reason}. This program goes on when it does.")
+        reason = self._batches.trouble
+        return [told.format(n=f"{LACKING:.0f}", reason=f" ({reason})" if reason else "")]
 
     def can_finish_step(self, seconds: float) -> bool:
         """Whether what this peer has gathered will be in a global step within so many seconds.
@@ -195,15 +234,19 @@ class TrainingLoop:
             own_samples=credit.samples,
             swarm_samples=step * target + progress.gathered,
             loss=credit.loss,
-            samples_per_second=0.0 if self._pause is not None else self._speed,
+            samples_per_second=self._speed_now,
             swarm_samples_per_second=credit.swarm_samples_per_second,
             averaging_rounds=credit.rounds,
             averaging_failures=credit.failures,
             data_wait_fraction=self._data_wait_fraction,
             client_mode=self._session.client_mode,
-            status=status_of(progress, self._pause, has_state=self._optimizer.step >= 0),
+            status=status_of(progress, self._pause, has_state=self._optimizer.step >= 0, lacks_text=self._lacks_text),
             experts=None if self._experts is None else self._experts.answering,
         )
+
+    @property
+    def _speed_now(self) -> float:
+        return 0.0 if self._pause is not None or self._lacks_text else self._speed
 
     @property
     def _told(self) -> str:

@@ -64,6 +64,7 @@ class TrainingStep:
 
         Raises:
             Interrupted: the batch was given up; it counts nowhere.
+            torch.OutOfMemoryError: it does not fit into the device's memory; it counts nowhere.
         """
         optimizer, masked = self._optimizer, 0
         optimizer.begin_batch()
@@ -78,6 +79,11 @@ class TrainingStep:
         finally:
             counts = optimizer.end_batch(masked, batch.samples, loss) if masked else optimizer.end_batch(0)
         return BatchResult(batch.samples, loss, is_finite, counts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self._precision.device
 
     def _unscaled_gradient_is_finite(self) -> bool:
         if self._scaler.is_enabled():

@@ -10,8 +10,9 @@ from app.join import machine_checks
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
+from app.join.hub_token import HubToken
 from app.join.installation import keep_installation
-from app.join.manifest import read_manifest
+from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
@@ -29,6 +30,8 @@ from trainer.pausing.wishes import Wishes
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
 TRY_EVERY = 30.0  # seconds between two tries after a pause, at least
+
+Volunteer = tuple[HubToken | None, str | None]  # the token to show, or the name to use
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def join(url: str, options: JoinOptions) -> None:
     if options.chosen.cores is not None:
         use_cores(options.chosen.cores)
     came_back = long_pauses.came_from_pause()
+    if came_back:
+        options = replace(options, team=None)  # which they may have left since
     folder = options.state or default_folder(coordinator_url(url))
     page = PageOrders(coordinator_url(url), folder / page_orders.FILE_NAME)
     watch = long_pauses.watch_for(
@@ -73,10 +78,14 @@ def join(url: str, options: JoinOptions) -> None:
     )
     with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
-        with page.asking():
-            long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
-            admitted, client_mode = _enter_after_pause(client, options, timer, view.message, came_back=came_back)
+            # a link, a name, a token or a folder that cannot be used: said before hours of waiting
+            volunteer = None if came_back else _identify(client, options, timer, view.message)
+            with page.asking():
+                waited = long_pauses.wait_until_over(watch, view.message)
+            admitted, client_mode = _enter_patiently(
+                client, options, volunteer, timer, view.message, retries=came_back or waited
+            )
         pausing = _train(admitted, client_mode, options, timer, view, watch, page)
     if pausing:
         long_pauses.begin_again(admitted.contact.token)
@@ -88,17 +97,35 @@ def _view(options: JoinOptions) -> ConsoleView:
     return ConsoleView(Console(), plain_every=SERVICE_TELLS_EVERY) if options.service else ConsoleView(Console())
 
 
-def _enter_after_pause(
-    client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say, *, came_back: bool
+def _identify(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> Volunteer:
+    if options.data is not None:
+        check_own_text(options.data)
+    return identify(
+        client,
+        options.name,
+        timer,
+        say,
+        allow_write_token=options.allow_write_token,
+        notebook=options.notebook,
+    )
+
+
+def _enter_patiently(
+    client: CoordinatorClient,
+    options: JoinOptions,
+    volunteer: Volunteer | None,
+    timer: StartupTimer,
+    say: Say,
+    *,
+    retries: bool,
 ) -> tuple[Admitted, bool]:
     """Enter the run. After a pause nobody is there to start the program again, so it retries a problem that passes."""
     said = False
     while True:
         try:
-            # after a pause they may have left the team that they once named
-            return _enter(client, replace(options, team=None) if came_back else options, timer, say)
+            return _enter(client, options, volunteer or _identify(client, options, timer, say), timer, say)
         except JoinProblem as problem:
-            if not came_back or problem.kind not in PASSING:
+            if not retries or problem.kind not in PASSING:
                 raise
             pause = max(TRY_EVERY, problem.retry_after)
             if not said:
@@ -109,16 +136,11 @@ def _enter_after_pause(
             time.sleep(pause)
 
 
-def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:
+def _enter(
+    client: CoordinatorClient, options: JoinOptions, volunteer: Volunteer, timer: StartupTimer, say: Say
+) -> tuple[Admitted, bool]:
     """Get a pass and the run's files, and check that this machine fits the run; also whether it needs client mode."""
-    token, name = identify(
-        client,
-        options.name,
-        timer,
-        say,
-        allow_write_token=options.allow_write_token,
-        notebook=options.notebook,
-    )
+    token, name = volunteer
     peer_folder = options.state or default_folder(client.base)
     guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say, team=options.team)
     run = read_manifest(guest.answer.manifest, data=options.data, trusted=is_loopback(client.base))

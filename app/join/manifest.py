@@ -153,9 +153,18 @@ def _check_source(source: DataSource, *, trusted: bool) -> None:
         raise _unusable(f"{shown(source.name)} is not a dataset on the Hub; give text of your own with --data PATH")
 
 
-def _own_text(data: Path, text_column: str) -> DataSource:
+def check_own_text(data: Path) -> None:
+    """See that the text of this machine is there.
+
+    Raises:
+        JoinProblem: it is not.
+    """
     if not data.exists():
         raise JoinProblem(ProblemKind.MANIFEST, f"{data}: no such file or folder; correct --data")
+
+
+def _own_text(data: Path, text_column: str) -> DataSource:
+    check_own_text(data)
     return DataSource(path=str(data.absolute()), text_column=text_column)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
-from averaging.log.header import Header
+from averaging.log.header import Header, peer_of
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Accepted, Commit, Contact, Goodbye, Propose
 
 MOST_KNOWN = 10_000  # sessions
 MOST_SHOWN = 64  # contacts in a message
+MOST_GOODBYES = 8  # of one peer's sessions
 
 
 class Contacts:
@@ -63,6 +64,9 @@ class Contacts:
         if session in self._known:
             self.goodbyes[session] = goodbye
             self.others.pop(session, None)
+            of_this_peer = [one for one in self.goodbyes if peer_of(one) == peer_of(session)]
+            for oldest in of_this_peer[:-MOST_GOODBYES]:
+                del self.goodbyes[oldest]
 
     def forget_goodbyes(self, tip: Header) -> None:
         """Drop those that no ballot after `tip` can count.

@@ -9,12 +9,12 @@ from concurrent.futures import Executor
 from functools import partial
 
 from averaging.log.content_store import Store
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, peer_of
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
-from averaging.reduce.gradient_codec import piece_bytes, with_weight
+from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
 from averaging.shell.audit import Auditor, Verdict
 from averaging.shell.locked_machine import LockedMachine, Machine
@@ -53,7 +53,7 @@ class Exchange:
         """
         match message:
             case Chunk(digest):
-                return self._is_expected(sender, digest) and self._keeps_chunk(digest, payload, now)
+                return self._is_expected(sender, digest, len(payload)) and self._keeps_chunk(digest, payload, now)
             case Piece():
                 return self._keeps_piece(sender, message, payload)
             case ShownPiece() | ShownAccount():
@@ -78,17 +78,20 @@ class Exchange:
             self._pieces[sender] = {piece: content for piece, content in known.items() if piece.ballot > decided}
         self._pieces = {sender: known for sender, known in self._pieces.items() if known}
 
-    def _is_expected(self, sender: str, digest: str) -> bool:
+    def _is_expected(self, sender: str, digest: str, size: int) -> bool:
         """Whether a chunk was asked for, or may be of the update that a reducer of the open round is sending.
 
         Its digest says nothing then: nobody knows it before the header. So each reducer has room for its part, and for
         as much again.
+
+        Args:
+            size: of the chunk, in bytes.
         """
         machine = self._locked.machine
         if digest in machine.fetching.wanted or self._store.has(digest):
             return True
-        plan = machine.reducing.plan
-        if plan is None:
+        plan, grid = machine.reducing.plan, self._locked.gradients.grid
+        if plan is None or size > encoded_bytes(grid.chunk_elements, self._locked.kind(plan.ballot)):
             return False
         if plan.ballot != self._round:
             self._round, self._pushed = plan.ballot, Counter()
@@ -123,6 +126,10 @@ class Exchange:
         beyond = len(content) - piece_bytes(grid.size(piece.chunk), kind)
         if not 0 <= beyond <= (LONGEST_BYTES if self._signs else 0):  # a signature
             return False
+        if sender not in self._pieces:  # of one peer the present session is enough
+            others = [one for one in self._pieces if peer_of(one) == peer_of(sender)]
+            for one in others:
+                del self._pieces[one]
         known = self._pieces.setdefault(sender, {})
         if len(known) >= 2 * grid.count:
             newest = max(one.ballot for one in known)

@@ -250,6 +250,25 @@ def test_a_source_alone_is_given_up_after_some_attempts_with_its_last_reason(tmp
     assert sum(clock.naps) == pytest.approx(1 + 2 + 4 + 8)
 
 
+def test_a_program_that_trains_waits_for_a_source_that_it_has_read(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", numbered("a", 3))
+    clock, reasons = Clock(), set()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        reasons.add(documents.trouble)
+        if clock.time > 1000 and (tmp_path / "away").exists():
+            (tmp_path / "away").rename(tmp_path / "a.jsonl")
+
+    documents = stream(tmp_path, "a.jsonl", repeat=True, now=clock.now, sleep=sleep)
+    reading = iter(documents)
+    first = next(reading)
+    (tmp_path / "a.jsonl").rename(tmp_path / "away")
+    assert {first, *itertools.islice(reading, 20)} == set(numbered("a", 3))
+    assert documents.failures["a.jsonl"] > 2 * ATTEMPTS and clock.time < 1070
+    assert len(reasons) == 1 and "a.jsonl: " in reasons.pop() and not documents.trouble
+
+
 def test_a_source_that_dies_while_others_are_finished_is_an_error_not_a_short_corpus(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", ["a"])
     write_jsonl(tmp_path / "b.jsonl", ["b"])

@@ -17,6 +17,7 @@ from swarm.access.passes import load_authority
 from tests.support.small_swarm import COUNTING, SmallSwarm, living_processes, newest_step_said, run_closely, text_of
 from tests.support.waiting import PATIENCE
 from tests.trainer.pausing.desktop import needs_bus, running_desktop
+from trainer.data import Batch
 from trainer.training_step import BatchResult
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
@@ -28,9 +29,9 @@ def run_counting(arguments: list[str]) -> None:
     compute = trainer.training_loop.TrainingLoop._compute
     file, total = Path(arguments[arguments.index("--state") + 1]) / "computed", 0
 
-    def counting(loop: trainer.training_loop.TrainingLoop) -> BatchResult | None:
+    def counting(loop: trainer.training_loop.TrainingLoop, batch: Batch) -> BatchResult | None:
         nonlocal total
-        result = compute(loop)
+        result = compute(loop, batch)
         if result is not None and result.counts:
             total += result.samples
             file.write_text(str(total))

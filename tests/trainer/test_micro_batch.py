@@ -122,3 +122,9 @@ def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(
         assert found.micro_batch == feed.next().samples
         assert found.micro_batch in SIZES
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_after_a_full_memory_half_as_many_samples_are_computed_until_it_was_a_single_one() -> None:
+    assert [micro_batch.smaller(size, torch.device("cpu")) for size in (256, 3, 2)] == [128, 1, 1]
+    with pytest.raises(DeviceError, match=r"^cpu: its memory is full; .* --device cpu$"):
+        micro_batch.smaller(1, torch.device("cpu"))

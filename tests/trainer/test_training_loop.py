@@ -1,10 +1,26 @@
-"""Decisions of the training loop: whether a leaving peer waits for a round, and what it says that it does."""
+"""The training loop: whether a leaving peer waits for a round, what it says that it does, and what it gets over."""
 
+import queue
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
 
 from averaging.shell.shell import Progress
+from swarm.run_file import RunFile
+from tests.support.waiting import wait_until
+from trainer import training_loop
 from trainer.console.view import status_of
-from trainer.training_loop import may_begin_within, told_of_lateness
+from trainer.credit_tracker import CreditTracker
+from trainer.data import Batch, BatchPrefetcher
+from trainer.pausing.watch import PauseWatch
+from trainer.precision import DeviceError
+from trainer.training_loop import TrainingLoop, may_begin_within, told_of_lateness
+from trainer.training_step import BatchResult
 
 
 def test_a_peer_that_has_to_leave_stays_if_the_round_may_begin_in_time() -> None:
@@ -23,6 +39,7 @@ def test_what_a_peer_says_that_it_does() -> None:
     assert status_of(replace(training, is_behind=True), has_state=True) == "catching up with the others"
     assert status_of(training, has_state=False) == "loading the state of the run"
     assert status_of(replace(training, peers=1), has_state=False) == "waiting for the others"
+    assert status_of(training, has_state=True, lacks_text=True) == "waiting for text"
 
 
 def test_a_volunteer_is_told_once_that_gradients_come_too_late_and_once_that_they_do_not_any_more() -> None:
@@ -33,3 +50,89 @@ def test_a_volunteer_is_told_once_that_gradients_come_too_late_and_once_that_the
     assert told[1] is not None and told[1].startswith("In 3 of the last 5 global steps your results arrived too late")
     assert told[4] == "Your results arrive in time again."
     assert told_of_lateness(0, was_told=False) is None
+
+
+class Swarm:
+    """What a loop asks of the optimizer and of its session's record, alone in a run that never takes a step."""
+
+    trains, client_mode = True, False
+    step, states_loaded = 3, 0
+    session, sessions = "asha.0", frozenset[str]()
+    upload = None
+    progress = Progress(gathered=0, own=0, peers=1, in_round=False, is_behind=False)
+
+    def __init__(self) -> None:
+        self.speeds: list[float] = []
+        self.published: list[float] = []
+
+    def computes_at(self, speed: float) -> None:
+        self.speeds.append(speed)
+
+    def publish(self, session: str, step: int, speed: float, *_: Any) -> None:
+        self.published.append(speed)
+
+
+def loop_with(run: RunFile, batches: BatchPrefetcher, step: Any, swarm: Any) -> TrainingLoop:
+    credit = CreditTracker(run.data.masked_fraction, enforces=False)
+    return TrainingLoop(run, "asha", step, swarm, batches, 7.0, credit, queue.SimpleQueue(), swarm, PauseWatch())
+
+
+class SmallDevice:
+    """A training step on a device that holds a few samples."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def __call__(self, batch: Batch) -> BatchResult:
+        if batch.samples > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return BatchResult(batch.samples, 2.0, is_finite=True, counts=True)
+
+
+def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str]
+) -> None:
+    with BatchPrefetcher(documents * 40, tokenizer, run, batch_size=8, seed=0) as batches:
+        device = SmallDevice(room=2)
+        loop, counted = loop_with(run, batches, device, Swarm()), False
+        messages: list[str] = []
+        while not counted:
+            outcome = loop.step(compute=True)
+            messages += outcome.messages
+            counted = outcome.counted
+        assert messages == [f"The memory was full: computing {n} samples at a time from now on." for n in (4, 2)]
+        assert batches.next().samples == 2
+        device.room = 0
+        with pytest.raises(DeviceError, match="memory is full"):
+            while True:
+                loop.step(compute=True)
+
+
+def test_while_no_text_arrives_the_loop_goes_on_and_says_so_once(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_loop, "LACKING", 0.0)
+    answers = threading.Event()
+
+    class Text:
+        trouble = "owner/text: no connection"
+
+        def __iter__(self) -> Iterator[str]:
+            answers.wait()
+            yield from documents * 40
+
+    swarm = Swarm()
+    with BatchPrefetcher(Text(), tokenizer, run, batch_size=4, seed=0) as batches:
+        loop = loop_with(run, batches, SmallDevice(room=4), swarm)
+        messages: list[str] = []
+        for _ in range(3):
+            messages += loop.step(compute=True).messages
+        told = "No text has arrived for 0 s (owner/text: no connection). This program goes on when it does."
+        assert messages == [told]
+        assert loop.view().status == "waiting for text" and loop.view().samples_per_second == 0.0
+        assert swarm.speeds == [7.0, 0.0] and swarm.published[-1] == 0.0
+        answers.set()
+        wait_until(lambda: loop.step(compute=True).counted, "batch")
+        assert swarm.speeds[-1] == swarm.published[-1] > 0.0

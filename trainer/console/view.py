@@ -302,7 +302,7 @@ def _share(part: int, whole: int) -> str:
     return f"{min(1.0, part / whole):.0%}"
 
 
-def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool) -> str:
+def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool, lacks_text: bool = False) -> str:
     """What a peer does, in a few words."""
     if pause is not None:
         return _("pausing: {reason}").format(reason=pause.reason)
@@ -314,4 +314,6 @@ def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: 
         return _("averaging")
     if progress.rests:
         return _("averaging for the others") if progress.share else _("following the others")
+    if lacks_text:
+        return _("waiting for text")
     return _("training") if progress.peers > 1 else _("training alone until others join")

@@ -39,7 +39,8 @@ class BatchPrefetcher:
         self.wait_seconds = 0.0  # that `next` was blocked, the first batch not counted
         self.unusable = 0  # documents too short to make a sample
         self._documents, self._tokenizer, self._run = documents, tokenizer, run
-        self._batch_size, self._seed = batch_size, seed
+        self.batch_size = batch_size  # samples in a batch
+        self._seed = seed
         self._collator = Collator(tokenizer, run.data)
         self._queue: queue.Queue[tuple[int, Batch | Exception]] = queue.Queue(maxsize=BATCHES_READY)
         self._closed = threading.Event()
@@ -62,31 +63,44 @@ class BatchPrefetcher:
 
     def set_batch_size(self, batch_size: int) -> None:
         """Samples in the batches from now on; those that were ready are dropped."""
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._first = True
 
     def longest(self, samples: int) -> Batch:
         """A made-up batch of so many samples, as long as any that `next` gives."""
         return self._collator.longest(samples)
 
+    @property
+    def trouble(self) -> str:
+        """Why the sources that have failed last gave no text; empty: none has."""
+        return str(getattr(self._documents, "trouble", ""))
+
     def next(self) -> Batch:
-        """The next batch.
+        """The next batch, however long it takes: see `within`."""
+        batch = self.within(None)
+        assert batch is not None
+        return batch
+
+    def within(self, seconds: float | None) -> Batch | None:
+        """The next batch, or None if it is not ready within so many seconds.
 
         Raises:
-            DataError: there is no usable text, or every source has failed.
+            DataError: there is no usable text, or every source has failed before the first document.
             StopIteration: the documents have ended.
         """
         began = time.monotonic()
-        while True:
-            size, item = self._queue.get()
-            if size == self._batch_size or isinstance(item, BaseException):
-                break
+        try:
+            size, item = self._queue.get(timeout=seconds)
+            while size != self.batch_size and isinstance(item, Batch):  # made before its size was set
+                size, item = self._queue.get(timeout=seconds)
+        except queue.Empty:
+            item = None
         if not self._first:
             self.wait_seconds += time.monotonic() - began
-        self._first = False
-        if isinstance(item, BaseException):
+        if isinstance(item, Exception):
             self._queue.put((size, item))  # the next call raises it again
             raise item
+        self._first = self._first and item is None
         return item
 
     def close(self) -> None:
@@ -124,13 +138,13 @@ class BatchPrefetcher:
             if self._closed.is_set():
                 return
             pool.append(instance)
-            size = self._batch_size
+            size = self.batch_size
             if len(pool) >= batches * size:
                 for chunk in _by_length(pool, size, rng):
                     yield size, self._collator(chunk, rng)
                 pool, batches = [], min(2 * batches, POOL)
-        for chunk in _by_length(pool, self._batch_size, rng):
-            yield self._batch_size, self._collator(chunk, rng)
+        for chunk in _by_length(pool, self.batch_size, rng):
+            yield self.batch_size, self._collator(chunk, rng)
 
     def _instances(self, rng: np.random.Generator) -> Iterator[Instance]:
         found = False

@@ -54,14 +54,15 @@ def watch_for(
     return PauseWatch(wishes, machine.facts, machine.carried, machine.keep_traffic)
 
 
-def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait while the trainer would have to pause; it is in no run yet."""
+def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> bool:
+    """Wait while the trainer would have to pause; it is in no run yet. Returns whether it had to wait."""
     said = None
     while (pause := watch.look()) is not None:
         if pause != said:
             said = pause
             say(_("Not joining yet: {reason}.").format(reason=pause.reason))
         sleep(LOOK_EVERY)
+    return said is not None
 
 
 def begin_again(token: str | None) -> NoReturn:

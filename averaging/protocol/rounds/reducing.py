@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, peer_of
 from averaging.log.shares import LOUDEST
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
@@ -87,6 +87,10 @@ class Reduction:
         """A piece has come, perhaps before the plan. Those of two ballots are remembered, of each sender."""
         if self.plan is not None and piece.ballot < self.plan.ballot:
             return
+        if sender not in self._arrived:  # of one peer the present session is enough
+            others = [one for one in self._arrived if peer_of(one) == peer_of(sender)]
+            for one in others:
+                del self._arrived[one]
         known = self._arrived.get(sender, set())
         if len(known) >= 2 * self._chunks:
             known = {one for one in known if one[0] >= piece.ballot}

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,13 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
         assert seconds > 0
         now += datetime.timedelta(minutes=40)
 
-    long_pauses.wait_until_over(watch, said.append, sleep)
+    assert long_pauses.wait_until_over(watch, said.append, sleep)
     assert said == [
         "Not joining yet: until 22:00.",
         "Not joining yet: this machine is on battery power (use --on-battery to train anyway).",
     ]
     assert now == datetime.datetime(2026, 11, 26, 22)
+    assert not long_pauses.wait_until_over(PauseWatch(), said.append, sleep)
 
 
 def test_the_same_command_begins_again_with_the_token_that_was_typed(
@@ -114,6 +116,31 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     join(opened.url, options(tmp_path, name="asha"))
     assert tries == 5 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
     assert capsys.readouterr().out.count("nothing listens there. It tries again every 0 s.") == 1
+
+
+def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs_not_be_there_at_night(
+    opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard_by_day: list[int] = []
+    let_in = opened.answers["POST /api/join"]
+    assert callable(let_in)
+    away = [Answer(503), Answer(503)]
+
+    def wait(watch: PauseWatch, say: Callable[[str], None]) -> bool:
+        heard_by_day.append(len(opened.heard))
+        return True
+
+    opened.answers["POST /api/join"] = lambda heard: away.pop() if away else let_in(heard)
+    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+    monkeypatch.setattr(long_pauses, "wait_until_over", wait)
+    monkeypatch.setattr(sys.modules["app.join.join"], "TRY_EVERY", 0.0)
+    with pytest.raises(JoinProblem, match="--name"):
+        join(opened.url, options(tmp_path, name="~"))
+    with pytest.raises(JoinProblem, match="--data"):
+        join(opened.url, options(tmp_path, name="asha", data=tmp_path / "nothing"))
+    assert not heard_by_day and not trained.calls
+    join(opened.url, options(tmp_path, name="asha"))
+    assert heard_by_day == [2] and not away and len(trained.calls) == 1
 
 
 def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What is remembered of sessions that have left: as long as a ballot may count it, and no longer."""
 
 from averaging.log.header import Farewell
-from averaging.protocol.contacts import Contacts
+from averaging.protocol.contacts import MOST_GOODBYES, Contacts
 from averaging.protocol.messages import Contact, Goodbye
 from tests.averaging.believing import Believing
 from tests.averaging.log.headers import header
@@ -32,3 +32,14 @@ def test_a_session_that_nobody_knows_of_does_not_leave() -> None:
     contacts = Contacts(ME, Believing())
     contacts.has_left(Goodbye(Farewell(ANN.session, "", 5, None), None))
     assert not contacts.goodbyes
+
+
+def test_of_the_sessions_of_one_peer_only_the_last_goodbyes_are_remembered() -> None:
+    contacts = Contacts(ME, Believing())
+    contacts.listed([ANN])
+    contacts.has_left(Goodbye(Farewell(ANN.session, "", 5, None), None))
+    sessions = [Contact(f"eve.{number}", "eve", reachable=True) for number in range(3 * MOST_GOODBYES)]
+    contacts.listed(sessions)
+    for one in sessions:
+        contacts.has_left(Goodbye(Farewell(one.session, "", 2**60, None), None))
+    assert list(contacts.goodbyes) == [ANN.session, *(one.session for one in sessions[-MOST_GOODBYES:])]

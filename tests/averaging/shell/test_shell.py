@@ -10,7 +10,7 @@ import torch
 from averaging.log.header import Ballot, HeaderKind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
-from averaging.reduce.gradient_codec import piece_bytes
+from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import LAYOUT, OPTIMIZER, Village
 from tests.support.virtual_time import in_virtual_time
@@ -269,6 +269,24 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
         assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
+        for session in range(1, 5):
+            shell.received("coordinator.0", f"asha.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
+        assert list(shell._exchange._pieces) == ["asha.4"], "a peer has a place for each of its sessions"
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_what_a_reducer_sends_unasked_is_no_longer_than_a_mean(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        shell = village.add("coordinator", begins=True)
+        village.train(village.add("asha"))
+        reducing, exchange = shell.machine.reducing, shell._exchange
+        await village.until(lambda: reducing.plan is not None and reducing.is_reducer("asha.0"))
+        longest = encoded_bytes(village.grid.size(0), "none")
+        assert exchange._is_expected("asha.0", "0" * 64, longest)
+        assert not exchange._is_expected("asha.0", "0" * 64, longest + 1)
         await village.end()
 
     in_virtual_time(course)

@@ -143,10 +143,10 @@ def test_waiting_for_slow_documents_is_counted(
         feed.next()
         get = feed._queue.get
 
-        def get_and_tell() -> object:
+        def get_and_tell(timeout: float | None) -> object:
             if feed._queue.empty() and asked.wait(PATIENCE) and feed._queue.empty():
                 waits.set()
-            return get()
+            return get(timeout=timeout)
 
         monkeypatch.setattr(feed._queue, "get", get_and_tell)
         while not waits.is_set():
@@ -174,3 +174,21 @@ def test_closing_waits_for_no_source(make: MakePrefetcher, documents: list[str],
     assert feed._thread.is_alive() == (moment == "while a source hangs")
     released.set()
     wait_until(lambda: not feed._thread.is_alive(), "end of the thread")
+
+
+def test_who_cannot_wait_for_a_batch_asks_again_later(make: MakePrefetcher, documents: list[str]) -> None:
+    goes_on = threading.Event()
+
+    def stalled() -> Iterator[str]:
+        yield long(documents)
+        goes_on.wait()
+        yield from documents
+
+    with make(stalled(), batch_size=2) as feed:
+        wait_until(lambda: feed.within(0.0) is None and feed.wait_seconds > 0.0, "end of what was ready")
+        assert feed.within(0.01) is None and feed.wait_seconds >= 0.01
+        goes_on.set()
+        assert feed.next().samples == 2
+        with pytest.raises(StopIteration):
+            while True:
+                feed.within(PATIENCE)
