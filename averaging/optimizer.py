@@ -228,6 +228,12 @@ class CollaborativeOptimizer:
         self.check()
         return self._shell.may_compute(overlap=self._overlap)
 
+    def wait(self, seconds: float) -> None:
+        """Wait until the state of a step is reached, and no longer than so many seconds."""
+        reached = self._shell.stepping.reached
+        if reached.wait(seconds):
+            reached.clear()
+
     def begin_batch(self) -> int:
         """Have the newest parameters in the model; returns their step."""
         state = self._shell.begin_batch()

@@ -257,7 +257,7 @@ def open_releaser(context: RunContext, news: News, rollback: Rollback) -> Releas
         return None
     notebook = partial(invitation, run.name, run.access.url, run.language)
     releaser = Releaser(context, run.release, also=notebook, told=news.note_release)
-    releaser.offer([one for one in list_checkpoints(context.checkpoints) if not rollback.is_abandoned(one.step)])
+    releaser.offer(rollback.checkpoints())
     return releaser
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from averaging.optimizer import LEAVING
-from coordinator.checkpoints.checkpoint import TrainerState, list_checkpoints
+from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import save_checkpoint
@@ -163,11 +163,7 @@ class CoordinatorLoop:
         """Offer for release what is whole, and remove what is not needed any longer."""
         context, settings = self._context, self._context.run.coordinator
         self._held_back = self._experts.pending if self._experts else frozenset()
-        kept = [
-            one
-            for one in list_checkpoints(context.checkpoints)
-            if one.path not in self._held_back and not self._rollback.is_abandoned(one.step)
-        ]
+        kept = [one for one in self._rollback.checkpoints() if one.path not in self._held_back]
         spared = self._releaser.offer(kept) if self._releaser else ()
         prune(context.checkpoints, settings.keep_checkpoints, settings.keep_every, spared)
 

@@ -15,6 +15,7 @@ from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 
 NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
+STARTED = 600.0  # seconds to the first global step: on a busy machine programs load for minutes
 STALLED = 120.0  # seconds without a new global step after which something is wrong
 POLL_EVERY = 0.25  # seconds
 RECORDS_WITHIN = 4.0  # seconds in which all records of a global step arrive, on a slow machine too
@@ -147,8 +148,8 @@ class Story:
         if self._coordinator.process.poll() is not None:
             words = self._coordinator.last_words()
             raise SwarmError(f"the coordinator ended early ({words}); see {self._coordinator.log}")
-        if now - self._step_at > STALLED:
-            raise SwarmError(f"no global step for {STALLED:.0f} s after step {self._step}; see {self._out / 'logs'}")
+        if now - self._step_at > (patience := STALLED if self._step else STARTED):
+            raise SwarmError(f"no global step for {patience:.0f} s after step {self._step}; see {self._out / 'logs'}")
 
     def _tell(self, text: str, style: str = "") -> None:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", style=style, highlight=False)

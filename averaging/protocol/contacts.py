@@ -8,7 +8,7 @@ from averaging.protocol.messages import Accepted, Commit, Contact, Goodbye, Prop
 
 MOST_KNOWN = 10_000  # sessions
 MOST_SHOWN = 64  # contacts in a message
-MOST_GOODBYES = 8  # of one peer's sessions
+MOST_GOODBYES = 32  # of one peer's sessions
 
 
 class Contacts:

@@ -9,11 +9,12 @@ from concurrent.futures import Executor
 from functools import partial
 
 from averaging.log.content_store import Store
-from averaging.log.header import Ballot, peer_of
+from averaging.log.header import Ballot
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
+from averaging.protocol.rounds.reducing import oldest_sessions
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
 from averaging.shell.audit import Auditor, Verdict
@@ -126,9 +127,8 @@ class Exchange:
         beyond = len(content) - piece_bytes(grid.size(piece.chunk), kind)
         if not 0 <= beyond <= (LONGEST_BYTES if self._signs else 0):  # a signature
             return False
-        if sender not in self._pieces:  # of one peer the present session is enough
-            others = [one for one in self._pieces if peer_of(one) == peer_of(sender)]
-            for one in others:
+        if sender not in self._pieces:
+            for one in oldest_sessions(self._pieces, sender):
                 del self._pieces[one]
         known = self._pieces.setdefault(sender, {})
         if len(known) >= 2 * grid.count:

@@ -47,6 +47,10 @@ class Rollback:
         # a state folder that was opened again with an older state takes those steps anew
         self._abandoned = [range(*one) for one in undone.steps if one[1] <= replica.step] if undone else []
 
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those whose state no rollback has undone, oldest first."""
+        return [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]
+
     def is_abandoned(self, step: int) -> bool:
         """Whether a rollback has undone the state of this global step."""
         return any(step in steps for steps in self._abandoned)
@@ -77,8 +81,7 @@ class Rollback:
             return False
         if self._proposed is None:  # else a quorum has not agreed yet
             reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
-            kept = [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]
-            self._propose(newest_good(kept, self._best), reason)
+            self._propose(newest_good(self.checkpoints(), self._best), reason)
         return True
 
     def follow_order(self) -> None:

@@ -16,6 +16,8 @@ from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced,
 from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 
+MOST_SESSIONS = 8  # of one peer whose pieces are remembered; it may begin any number
+
 
 @dataclass
 class _Part:
@@ -87,9 +89,8 @@ class Reduction:
         """A piece has come, perhaps before the plan. Those of two ballots are remembered, of each sender."""
         if self.plan is not None and piece.ballot < self.plan.ballot:
             return
-        if sender not in self._arrived:  # of one peer the present session is enough
-            others = [one for one in self._arrived if peer_of(one) == peer_of(sender)]
-            for one in others:
+        if sender not in self._arrived:
+            for one in oldest_sessions(self._arrived, sender):
                 del self._arrived[one]
         known = self._arrived.get(sender, set())
         if len(known) >= 2 * self._chunks:
@@ -227,6 +228,11 @@ class Reduction:
     def _forget_pieces(self, is_over: Callable[[Ballot], bool]) -> None:
         kept = {sender: {one for one in known if not is_over(one[0])} for sender, known in self._arrived.items()}
         self._arrived = {sender: known for sender, known in kept.items() if known}
+
+
+def oldest_sessions(known: Iterable[str], newcomer: str) -> list[str]:
+    """Sessions of a peer whose pieces make room for those of its newest one, oldest first."""
+    return [one for one in known if peer_of(one) == peer_of(newcomer)][: -MOST_SESSIONS + 1]
 
 
 def _key(assignment: Assignment) -> tuple[int, int]:

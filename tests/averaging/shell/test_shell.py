@@ -10,6 +10,7 @@ import torch
 from averaging.log.header import Ballot, HeaderKind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
+from averaging.protocol.rounds.reducing import MOST_SESSIONS
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import LAYOUT, OPTIMIZER, Village
@@ -269,9 +270,10 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
         assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
-        for session in range(1, 5):
-            shell.received("coordinator.0", f"asha.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
-        assert list(shell._exchange._pieces) == ["asha.4"], "a peer has a place for each of its sessions"
+        for session in range(3 * MOST_SESSIONS):
+            shell.received("coordinator.0", f"eve.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
+        kept_of = list(shell._exchange._pieces)
+        assert kept_of == ["asha.0", *(f"eve.{session}" for session in range(2 * MOST_SESSIONS, 3 * MOST_SESSIONS))]
         await village.end()
 
     in_virtual_time(course)

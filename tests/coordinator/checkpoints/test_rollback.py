@@ -1,11 +1,24 @@
 import math
+import queue
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
+from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
+from coordinator.ledger.ledger import Ledger
+from coordinator.run_context import RunContext
+from swarm.run_file import RunFile
+from tests.coordinator.release.conftest import OURS, MakeCheckpoint
+from tests.coordinator.release.conftest import ledger as ledger
+from tests.coordinator.release.conftest import make_checkpoint as make_checkpoint
+from tests.coordinator.release.conftest import run as run
+from tests.coordinator.release.conftest import state_folder as state_folder
+from tests.coordinator.release.conftest import tokenizer as tokenizer
 
 FALLING = [9.0 * 0.97**step + 2.0 for step in range(60)]
 JUMP = [8.0] * BAD_STEPS
@@ -58,3 +71,46 @@ def state(step: int, loss: float | None) -> TrainerState:
 )
 def test_a_held_out_loss_far_above_the_best_is_bad(loss: float, best: float, bad: bool) -> None:
     assert is_bad(loss, best) is bad
+
+
+def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    orders, said = queue.SimpleQueue[int](), list[str]()
+    make_checkpoint(100)
+    ordered: list[int] = []
+    log: Any = SimpleNamespace(step=190, roll_back=lambda older: ordered.append(older.trainer_state.step))
+    nobody: Any = None
+    rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)
+    orders.put(100)
+    rollback.follow_order()
+    assert ordered == [100] and not rollback.is_abandoned(150)
+    make_checkpoint(150)
+    assert [one.step for one in rollback.checkpoints()] == [100, 150]
+    rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
+    assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
+    assert [one.step for one in rollback.checkpoints()] == [100]
+    assert said == ["Ordered by the organizer: the swarm goes back to the state of global step 100, as global step 300"]
+    again, earlier = (
+        Rollback(RunContext(run, OURS, state_folder, nobody, said.append), SimpleNamespace(step=step), orders)  # type: ignore[arg-type]
+        for step in (300, 100)
+    )
+    assert again.is_abandoned(190) and not again.is_abandoned(300)
+    assert not earlier.is_abandoned(190), "a run that begins again at an older state takes that step anew"
+
+
+def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
+    run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    make_checkpoint(200)
+    ordered: list[int] = []
+    log: Any = SimpleNamespace(step=210, roll_back=lambda older: ordered.append(older.trainer_state.step))
+    orders = queue.SimpleQueue[int]()
+    rollback = Rollback(RunContext(run, OURS, state_folder, ledger, lambda line: None), log, orders)
+    orders.put(100)
+    rollback.follow_order()
+    rollback.note_rollback(211)
+    ledger.record_evaluation(100, 3.25, sentence_order_loss=None, samples=1)
+    assert rollback.roll_back_if_bad(9.0)
+    assert ordered == [100, 100]

@@ -1,11 +1,9 @@
 """The coordinator's loop evaluates and saves while the swarm trains, and the releaser uploads what it saves."""
 
-import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
-from coordinator.checkpoints.rollback import Rollback
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import UnigramBaseline
@@ -29,7 +26,7 @@ from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm.leaving import Asked
 from swarm.run_file import AccessSection, RunFile, load_run
-from tests.coordinator.release.conftest import OURS, SENTENCES, MakeCheckpoint, repository
+from tests.coordinator.release.conftest import OURS, SENTENCES, repository
 from tests.coordinator.release.conftest import hub as hub
 from tests.coordinator.release.conftest import ledger as ledger
 from tests.coordinator.release.conftest import make_checkpoint as make_checkpoint
@@ -54,6 +51,7 @@ class Swarm:
     abandoned: tuple[int, ...] = ()
     has_stopped: threading.Event = field(default_factory=threading.Event)
     minutes: MinuteRecorder | None = None
+    folder: Path = Path()  # of its checkpoints
 
     def __post_init__(self) -> None:
         self.has_stopped.set()
@@ -67,9 +65,9 @@ class Swarm:
         """The swarm has not gone back."""
         return None
 
-    def is_abandoned(self, step: int) -> bool:
-        """Whether the swarm has gone back from there."""
-        return step in self.abandoned
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those from which the swarm has not gone back."""
+        return [one for one in list_checkpoints(self.folder) if one.step not in self.abandoned]
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """There are no sessions."""
@@ -98,6 +96,7 @@ class Running:
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), Asked()
         run, self.swarm.minutes = context.run, MinuteRecorder(context.ledger.history)
+        self.swarm.folder = context.checkpoints
         self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
         model = build_model(run, self.tokenizer)
         evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
@@ -296,46 +295,6 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     older, newer = (one.state for one in list_checkpoints(context.checkpoints))
     assert (older.unigram_loss, older.below_unigram) == (None, None)
     assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
-
-
-def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
-    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
-):
-    orders, said = queue.SimpleQueue[int](), list[str]()
-    make_checkpoint(100)
-    ordered: list[int] = []
-    log: Any = SimpleNamespace(step=190, roll_back=lambda older: ordered.append(older.trainer_state.step))
-    nobody: Any = None
-    rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)
-    orders.put(100)
-    rollback.follow_order()
-    assert ordered == [100] and not rollback.is_abandoned(150)
-    rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
-    assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
-    assert said == ["Ordered by the organizer: the swarm goes back to the state of global step 100, as global step 300"]
-    again, earlier = (
-        Rollback(RunContext(run, OURS, state_folder, nobody, said.append), SimpleNamespace(step=step), orders)  # type: ignore[arg-type]
-        for step in (300, 100)
-    )
-    assert again.is_abandoned(190) and not again.is_abandoned(300)
-    assert not earlier.is_abandoned(190), "a run that begins again at an older state takes that step anew"
-
-
-def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
-    run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
-):
-    make_checkpoint(100)
-    make_checkpoint(200)
-    ordered: list[int] = []
-    log: Any = SimpleNamespace(step=210, roll_back=lambda older: ordered.append(older.trainer_state.step))
-    orders = queue.SimpleQueue[int]()
-    rollback = Rollback(RunContext(run, OURS, state_folder, ledger, lambda line: None), log, orders)
-    orders.put(100)
-    rollback.follow_order()
-    rollback.note_rollback(211)
-    ledger.record_evaluation(100, 3.25, sentence_order_loss=None, samples=1)
-    assert rollback.roll_back_if_bad(9.0)
-    assert ordered == [100, 100]
 
 
 def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):
