@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from averaging.log.header import Ballot, HeaderKind
+from averaging.log.header import HeaderKind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
-from averaging.protocol.rounds.reducing import MOST_SESSIONS
-from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import LAYOUT, OPTIMIZER, Village
 from tests.support.virtual_time import in_virtual_time
@@ -251,57 +249,6 @@ def test_a_goodbye_is_the_last_word_of_a_peer_that_is_still_connected(tmp_path: 
         assert len(village.sent["bela.0"]) == said
         await village.die(leaver)
         await village.rest()
-        await village.end()
-
-    in_virtual_time(course)
-
-
-def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        shell = village.add("coordinator", begins=True)
-        content = bytes(piece_bytes(village.grid.size(0), "none"))
-        for number in range(5):
-            for attempt in range(village.grid.count):
-                shell.received("coordinator.0", "asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
-        kept = shell._exchange._pieces["asha.0"]
-        assert len(kept) <= 2 * village.grid.count
-        assert {name.ballot.number for name in kept} == {4}
-        shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
-        shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
-        assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
-        for session in range(3 * MOST_SESSIONS):
-            shell.received("coordinator.0", f"eve.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
-        kept_of = list(shell._exchange._pieces)
-        assert kept_of == ["asha.0", *(f"eve.{session}" for session in range(2 * MOST_SESSIONS, 3 * MOST_SESSIONS))]
-        await village.end()
-
-    in_virtual_time(course)
-
-
-def test_what_a_reducer_sends_unasked_is_no_longer_than_a_mean(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        shell = village.add("coordinator", begins=True)
-        village.train(village.add("asha"))
-        reducing, exchange = shell.machine.reducing, shell._exchange
-        await village.until(lambda: reducing.plan is not None and reducing.is_reducer("asha.0"))
-        longest = encoded_bytes(village.grid.size(0), "none")
-        assert exchange._is_expected("asha.0", "0" * 64, longest)
-        assert not exchange._is_expected("asha.0", "0" * 64, longest + 1)
-        await village.end()
-
-    in_virtual_time(course)
-
-
-def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        shell = village.add("coordinator", begins=True)
-        content = bytes(piece_bytes(village.grid.size(0), "none"))
-        for attempt in range(2 * village.grid.count):
-            assert shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
-        assert not shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
         await village.end()
 
     in_virtual_time(course)

@@ -1,6 +1,5 @@
 """The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -11,59 +10,23 @@ from msgspec import structs
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import DeclarativeBase
 
-from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
-from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, Part, Reset
 from averaging.shell.audit import Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
-from coordinator.ledger.ingest import SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.recorder import Recorder, credited, has_a_name, ledger_id, seen_round, with_bound_id
+from coordinator.ledger.recorder import Recorder, has_a_name, seen_round
 from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
+from tests.coordinator.ledger.brought import ASHA, BELA, report, samples, update, write
 from tests.coordinator.ledger.storage.test_backup import spoil
-
-NOW = 1_800_000_000.0
-ASHA, BELA = "asha.1", "bela.0"
-
-
-def report(session: str, **fields: object) -> SessionReport:
-    plain: dict[str, object] = {
-        "session_id": session_id(session),
-        "user": session.partition(".")[0],
-        "peer_id": session.partition(".")[0],
-        "client_mode": False,
-        "device": "cpu",
-        "started": NOW - 60,
-        "last_seen": NOW,
-        "step": 1,
-        "samples_per_second": 9.0,
-        "averaging_rounds": 1,
-        "averaging_failures": 0,
-        "data_wait_fraction": 0.0,
-        "left": False,
-    }
-    return with_bound_id(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
-
-
-def update(step: int, *sessions: str, without: str = "") -> Header:
-    members = tuple(structs.replace(member(one, 20, one.partition(".")[0]), samples=10, loss=6.0) for one in sessions)
-    exclusions = (Exclusion(without, 0),) if without else ()
-    return header(step, members=members, parts=(Part(sessions[0], ("a", "b")),), exclusions=exclusions)
-
-
-def write(ledger: Ledger, reports: list[SessionReport], *headers: Header, now: float = NOW) -> None:
-    """As the recorder does."""
-    names = {ledger_id(one.session) for each in headers for one in each.members}
-    known = ledger.known_sessions(names.difference(one.session_id for one in reports))
-    ledger.record(credited(reports, headers, known, 0.2, now), now)
 
 
 class Log:
@@ -266,69 +229,12 @@ def test_no_flag_has_a_name_that_no_pass_has(name: str):
     assert has_a_name(Flag(LOSS, "~র‍্যাঁদা", "eve", 1, "odd"))
 
 
-def test_a_loss_that_is_no_number_costs_nobody_credit():
-    one = update(1, ASHA)
-    odd = structs.replace(one, members=(structs.replace(one.members[0], loss=math.nan),))
-    (report,) = credited([], [odd], (), 0.15, NOW)
-    assert [one.loss for one in report.contributions] == [0.0] and report.contributions[0].samples > 0
-    assert is_plausible(report)
-
-
 def chain_headers(count: int) -> list[Header]:
     return [update(step, ASHA) for step in range(1, count + 1)]
 
 
 def write_log(path: Path, *entries: Entry) -> None:
     EntryFile(path).append([Record(entry, is_applied=True) for entry in entries])
-
-
-def samples(ledger: Ledger) -> dict[str, int]:
-    return {one.user: one.samples for one in ledger.sessions(NOW)}
-
-
-def test_members_are_credited_with_what_was_included(tmp_path: Path):
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    write(ledger, [report(ASHA), report(BELA)], update(1, ASHA, BELA), update(2, ASHA, BELA, without=BELA))
-    assert samples(ledger) == {"asha": 20, "bela": 15}
-    assert [(one.step, one.samples, one.peers, one.loss) for one in ledger.steps()] == [
-        (0, 20, 2, 6.0),
-        (1, 15, 2, 6.0),
-    ]
-    assert ledger.totals().tokens == 350
-
-
-def test_headers_that_are_read_again_after_a_crash_change_nothing(tmp_path: Path):
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    write(ledger, [report(ASHA)], update(1, ASHA))
-    again = open_ledger("sqlite:///ledger.db", tmp_path)
-    write(again, [report(ASHA)], update(1, ASHA), update(2, ASHA))
-    assert samples(again) == {"asha": 20}
-
-
-def test_a_session_that_never_told_of_itself_is_there_by_its_header(tmp_path: Path):
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    write(ledger, [], update(1, ASHA))
-    (session,) = ledger.sessions(NOW)
-    assert (session.user, session.peer_id, session.samples, session.present) == ("asha", "asha", 10, True)
-
-
-def test_a_session_that_has_left_stays_as_it_was(tmp_path: Path):
-    """The coordinator was away when it brought its last samples, and learns of them from the headers."""
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    write(ledger, [report(ASHA, left=True, device="H200")], update(1, ASHA))
-    write(ledger, [], update(2, ASHA), now=NOW + 3600)
-    (session,) = ledger.sessions(NOW + 3600)
-    assert (session.samples, session.device, session.left, session.last_seen) == (20, "H200", True, NOW)
-
-
-def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
-    """Sessions' names are public, and so are the ids under which they publish."""
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    thief = report(ASHA, user="mallory", peer_id="mallory")
-    write(ledger, [thief])
-    write(ledger, [report(ASHA), thief], update(1, ASHA))
-    write(ledger, [thief], update(2, ASHA))
-    assert samples(ledger) == {"asha": 20, "mallory": 0}
 
 
 def test_only_updates_are_rounds():

@@ -18,14 +18,13 @@ from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.storage.database import LedgerBroken, LedgerError
 from coordinator.main_loop import CoordinatorLoop
-from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
 from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm.leaving import Asked
-from swarm.run_file import AccessSection, RunFile, load_run
+from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import OURS, SENTENCES, repository
 from tests.coordinator.release.conftest import hub as hub
 from tests.coordinator.release.conftest import ledger as ledger
@@ -295,21 +294,6 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     older, newer = (one.state for one in list_checkpoints(context.checkpoints))
     assert (older.unigram_loss, older.below_unigram) == (None, None)
     assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
-
-
-def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):
-    from swarm.run_file import dump_run
-
-    secret = run.coordinator.model_copy(update={"ledger": "postgresql://asha:password@host/db"})
-    tokenizer = run.tokenizer.model_copy(update={"path": "~asha/words"})
-    access = run.access.model_copy(update={"robust": "enforce"})
-    changed = run.model_copy(update={"coordinator": secret, "tokenizer": tokenizer, "access": access})
-    text = dump_run(for_everybody(changed))
-    assert not any(word in text for word in ("asha", "password", "/home/", "boat\n"))
-    (tmp_path / "run.yaml").write_text(text)
-    read = load_run(tmp_path / "run.yaml")
-    assert read.data.train[1].path == "river.txt" and read.optimizer == run.optimizer
-    assert read.access == AccessSection(robust="enforce")  # on which peers agree
 
 
 def _wait_for(said: list[str], what: str) -> None:
