@@ -28,11 +28,12 @@ setup: $(READY)
 demo: $(READY)
 	$(BIN)/sahaj demo --out out/demo $(ARGS)
 
-# Whatever hangs, it ends: a test after 10 minutes (pyproject.toml), all of them after the limit that is given here or with
-# the third that fails. Three run at a time on two cores, as many wait for other processes.
+# Whatever hangs, it ends: a test after 10 minutes (pyproject.toml), all of them after the limit that is given here.
+# Three run at a time on two cores, because many of them wait for other processes.
 AT_ONCE := $(BIN)/pytest --numprocesses 3 --dist loadgroup --session-timeout=3000
+
 test: lint postgresql chromium pebble
-	$(AT_ONCE) -m "not faults" --durations=30 --maxfail=3 $(ARGS)
+	$(AT_ONCE) -m "not faults" --durations=30 --maxfail=20 $(ARGS)
 
 test-quick: $(READY) postgresql chromium pebble
 	$(AT_ONCE) -m "not swarm and not faults" --durations=10 $(ARGS)

@@ -230,9 +230,9 @@ class CollaborativeOptimizer:
 
     def wait(self, seconds: float) -> None:
         """Wait until the state of a step is reached, and no longer than so many seconds."""
-        reached = self._shell.stepping.reached
-        if reached.wait(seconds):
-            reached.clear()
+        has_new_state = self._shell.stepping.has_new_state
+        if has_new_state.wait(seconds):
+            has_new_state.clear()
 
     def begin_batch(self) -> int:
         """Have the newest parameters in the model; returns their step."""

@@ -98,7 +98,7 @@ class DocumentStream:
 
     @property
     def trouble(self) -> str:
-        """Each source that has failed last, and why; empty: none has."""
+        """The sources whose last read has failed, with the reasons; empty if there are none."""
         return _reasons(reader for reader in self._readers if reader.failures_in_a_row)
 
     def __iter__(self) -> Iterator[str]:

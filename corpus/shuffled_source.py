@@ -10,7 +10,7 @@ from swarm.errors import DataError
 # Documents in the shuffle buffer when the first one is drawn; with each drawn the buffer grows by one.
 # Hub datasets come in row groups of 100 to 1,000 documents, so that so many need no further request.
 FIRST_FILL = 256
-FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 60.0
+FIRST_BACKOFF, LONGEST_BACKOFF, MOST_DOUBLINGS = 1.0, 60.0, 6
 # Unusable items before the first document after which a source is given up
 MOST_UNUSABLE = 10_000
 # Pause before a remote source with nothing ready is asked again
@@ -103,7 +103,8 @@ class ShuffledSource:
             self._give_up()
 
     def _back_off(self, item: Failed, moment: float) -> None:
-        self.retry_at = moment + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**self.failures_in_a_row)
+        doublings = min(self.failures_in_a_row, MOST_DOUBLINGS)
+        self.retry_at = moment + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**doublings)
         self.failures_in_a_row += 1
         self.failures += 1
         self.reason = item.reason

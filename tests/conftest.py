@@ -17,6 +17,7 @@ os.environ["SAHAJ_LANGUAGE"] = "en"  # whatever the language of a run, or of thi
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)  # after -m has chosen
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with peers wait much of the time: among the others, these use the cores meanwhile."""
     others = [item for item in items if item.get_closest_marker("swarm") is None]

@@ -19,6 +19,9 @@ from trainer.precision import DeviceError, Precision, candidate_dtypes
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
 WORTH_IT = 1.05  # growing must give 5 % more samples a second: less is within the noise of a trial
+FULL_PAUSE = 2.0  # seconds after a micro-batch that has not fitted into memory
+GIVEN_UP = 300.0  # seconds without room for a single sample after which a peer leaves
+FIRST_GROWTH, LAST_GROWTH = 600.0, 4 * 3600.0  # seconds after which a micro-batch that was made smaller is doubled
 
 
 @dataclass(frozen=True)
@@ -87,19 +90,47 @@ def grow(
     return best, speed
 
 
-def smaller(size: int, device: torch.device) -> int:
-    """The micro-batch to go on with after one of `size` samples has not fitted into memory, though it did in the trial.
+class Fitting:
+    """The micro-batch while training goes on: smaller where memory is full, as other programs use it, and larger later.
 
-    Raises:
-        DeviceError: it was a single sample.
+    Args:
+        size: that fitted in the trial.
     """
-    if size == 1:
-        raise memory_full(device)
-    return size // 2
+
+    def __init__(self, size: int):
+        self.size, self._largest = size, size
+        self.try_at = 0.0  # not before: memory may be free again soon
+        self._full_since: float | None = None  # even for a single sample
+        self._grow_at, self._grow_after = 0.0, FIRST_GROWTH
+
+    def was_full(self, device: torch.device, now: float) -> None:
+        """A micro-batch of this size has not fitted.
+
+        Raises:
+            DeviceError: for minutes not even a single sample has.
+        """
+        if self.size == 1:
+            self._full_since = now if self._full_since is None else self._full_since
+            if now >= self._full_since + GIVEN_UP:
+                raise memory_full(device)
+        self.size = max(1, self.size // 2)
+        self.try_at = now + FULL_PAUSE
+        self._grow_at, self._grow_after = now + self._grow_after, min(2 * self._grow_after, LAST_GROWTH)
+
+    def has_fitted(self, now: float) -> None:
+        """A micro-batch was computed; the next one is twice as large if memory was full long ago."""
+        self._full_since = None
+        if self.size < self._largest and now >= self._grow_at:
+            self.size, self._grow_at = min(self._largest, 2 * self.size), now + FIRST_GROWTH
+
+
+def is_memory_full(error: RuntimeError) -> bool:
+    """Whether the device has no memory left; the driver's own errors are of no class of their own."""
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
 
 
 def memory_full(device: torch.device) -> DeviceError:
-    """The model, or a single sample, does not fit into memory."""
+    """What to tell a volunteer if the model, or a single sample, does not fit."""
     told = _("{device}: its memory is full; end other programs that use it, or try --device cpu")
     return DeviceError(told.format(device=device))
 
@@ -119,7 +150,9 @@ def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, re
                 best = min(best, time.perf_counter() - began)
             if attempt and best > LONGEST_STEP:
                 break
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_memory_full(error):
+            raise
         torch.cuda.empty_cache()
         return None
     finally:

@@ -10,7 +10,7 @@ from swarm.errors import SahajError
 
 
 class DeviceError(SahajError):
-    """The device that was asked for is not there."""
+    """The device that was asked for cannot be used."""
 
     exit_status = 9
 

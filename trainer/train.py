@@ -13,6 +13,7 @@ from averaging.shell.connection import Membership
 from corpus.documents import open_documents
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import join_dht
+from swarm.errors import DataError
 from swarm.language import _
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
@@ -23,14 +24,14 @@ from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import open_experts, summary
-from trainer.micro_batch import find_pace, memory_full
+from trainer.micro_batch import find_pace, is_memory_full, memory_full
 from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices
 from trainer.pausing.driver import Read, driver_of
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
-from trainer.precision import device_name, gpu_uuid, pick_device, use_fast_arithmetic
+from trainer.precision import DeviceError, device_name, gpu_uuid, pick_device, use_fast_arithmetic
 from trainer.session_publisher import SessionPublisher
 from trainer.training_loop import TrainingLoop
 from trainer.training_step import TrainingStep
@@ -66,7 +67,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         model = build_model(run, tokenizer)
         try:
             model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_memory_full(error):
+                raise
             raise memory_full(device) from None
 
     # hivemind forks its processes: that has to come before threads of ours are running
@@ -110,7 +113,11 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
                 run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, pauses, experts
             )
             organizer, milestones = OrganizerNotices(gate, identity), options.milestones
-            pausing = _run_loop(loop, organizer, milestones, asked, view, process_started, pauses)
+            try:
+                pausing = _run_loop(loop, organizer, milestones, asked, view, process_started, pauses)
+            except (DataError, DeviceError):  # of this machine: the others are told that it leaves
+                loop.leave(pausing=False)
+                raise
             watch.stop()
             if not asked.status:
                 loop.leave(pausing=pausing)

@@ -17,7 +17,7 @@ from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.experts import ReachedExperts
-from trainer.micro_batch import smaller
+from trainer.micro_batch import Fitting, is_memory_full
 from trainer.pausing.decision import Pause
 from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
 from trainer.session_publisher import SessionPublisher
@@ -67,7 +67,7 @@ class TrainingLoop:
         self._pauses = pauses
         self._pause: Pause | None = None  # as the volunteer and the others were last told
         self._rests = self._is_late = False  # as the volunteer was last told
-        self._micro_batch = batches.batch_size  # as the volunteer was last told
+        self._fitting = Fitting(batches.batch_size)
         self._awaits_text_since: float | None = None  # monotonic seconds
         self._lacks_text = False  # as the volunteer and the others were last told
         self._states_told = 0  # states loaded of which the volunteer was told
@@ -84,8 +84,10 @@ class TrainingLoop:
         if not compute or self._pause is not None or not self._optimizer.trains:
             self._optimizer.wait(PAUSE)
             self._computed_at = time.monotonic()
-        elif not self._pauses.duty.may_begin():
+            self._asks_for_no_batch()
+        elif not self._pauses.duty.may_begin() or time.monotonic() < self._fitting.try_at:
             time.sleep(PAUSE)
+            self._asks_for_no_batch()
         elif (batch := self._next_batch()) is not None and (result := self._compute(batch)) is not None:
             counted = result.counts
             if not result.is_finite:
@@ -106,7 +108,7 @@ class TrainingLoop:
         if self._pause == before:
             return []
         if self._pause is None:
-            self._optimizer.computes_at(self._speed)
+            self._optimizer.computes_at(self._speed_now)
             return [_("Training again.")]
         self._optimizer.computes_at(0.0)
         told = (
@@ -130,6 +132,10 @@ class TrainingLoop:
             self._awaits_text_since = None
         return batch
 
+    def _asks_for_no_batch(self) -> None:
+        if not self._lacks_text:
+            self._awaits_text_since = None
+
     def _compute(self, batch: Batch) -> BatchResult | None:
         """Compute a batch; None: it was given up for a pause, or has not fitted into memory."""
         began, result = time.monotonic(), None
@@ -137,12 +143,14 @@ class TrainingLoop:
             result = self._training_step(batch)
         except Interrupted:
             return None
-        except torch.OutOfMemoryError:
-            pass  # what it holds is free only when it is forgotten
+        except RuntimeError as error:
+            if not is_memory_full(error):
+                raise  # else what it holds is free only when it is forgotten
         if result is None:
             torch.cuda.empty_cache()
-            self._batches.set_batch_size(smaller(self._batches.batch_size, self._training_step.device))
+            self._fitting.was_full(self._training_step.device, time.monotonic())
             return None
+        self._fitting.has_fitted(time.monotonic())
         now = time.monotonic()
         self._pauses.duty.computed(now - began)
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
@@ -165,9 +173,14 @@ class TrainingLoop:
     def _changes(self) -> list[str]:
         """What has changed since the step before: whether this peer computes, and a state that it has loaded."""
         messages, progress = self._changes_of_text(), self._optimizer.progress
-        if (size := self._batches.batch_size) != self._micro_batch:
-            self._micro_batch = size
-            messages.append(_("The memory was full: computing {n} samples at a time from now on.").format(n=size))
+        if (size := self._fitting.size) != self._batches.batch_size:
+            told = (
+                _("The memory is full: computing {n} samples at a time.")
+                if size < self._batches.batch_size
+                else _("There may be memory again: computing {n} samples at a time.")
+            )
+            messages.append(told.format(n=size))
+            self._batches.set_batch_size(size)
         if progress.rests != self._rests:
             self._rests = progress.rests
             messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))

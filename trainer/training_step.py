@@ -64,7 +64,7 @@ class TrainingStep:
 
         Raises:
             Interrupted: the batch was given up; it counts nowhere.
-            torch.OutOfMemoryError: it does not fit into the device's memory; it counts nowhere.
+            RuntimeError: among others, it does not fit into the device's memory; it counts nowhere.
         """
         optimizer, masked = self._optimizer, 0
         optimizer.begin_batch()

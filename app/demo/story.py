@@ -149,7 +149,8 @@ class Story:
             words = self._coordinator.last_words()
             raise SwarmError(f"the coordinator ended early ({words}); see {self._coordinator.log}")
         if now - self._step_at > (patience := STALLED if self._step else STARTED):
-            raise SwarmError(f"no global step for {patience:.0f} s after step {self._step}; see {self._out / 'logs'}")
+            after = f"after step {self._step}" if self._step else "from the beginning"
+            raise SwarmError(f"no global step for {patience:.0f} s {after}; see {self._out / 'logs'}")
 
     def _tell(self, text: str, style: str = "") -> None:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", style=style, highlight=False)

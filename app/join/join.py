@@ -10,7 +10,7 @@ from app.join import machine_checks
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HubToken
+from app.join.hub_token import HubToken, find_token
 from app.join.installation import keep_installation
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import default_folder
@@ -79,10 +79,12 @@ def join(url: str, options: JoinOptions) -> None:
     with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:
-            # a link, a name, a token or a folder that cannot be used: said before hours of waiting
+            # a link, a name, a token or a text that cannot be used: said before hours of waiting
             volunteer = None if came_back else _identify(client, options, timer, view.message)
             with page.asking():
                 waited = long_pauses.wait_until_over(watch, view.message)
+            if waited and volunteer is not None:
+                volunteer = _with_present_login(volunteer)
             admitted, client_mode = _enter_patiently(
                 client, options, volunteer, timer, view.message, retries=came_back or waited
             )
@@ -108,6 +110,12 @@ def _identify(client: CoordinatorClient, options: JoinOptions, timer: StartupTim
         allow_write_token=options.allow_write_token,
         notebook=options.notebook,
     )
+
+
+def _with_present_login(volunteer: Volunteer) -> Volunteer:
+    """After hours: the saved login may have been renewed."""
+    token, name = volunteer
+    return (None if token is None else find_token() or token), name
 
 
 def _enter_patiently(

@@ -14,7 +14,8 @@ MOST_GOODBYES = 32  # of one peer's sessions
 class Contacts:
     """What one peer knows of the sessions of others.
 
-    One that has said goodbye does not come back, though the DHT lists it for a while.
+    One that has said goodbye does not come back, though the DHT lists it for a while; but of one peer only so many
+    goodbyes are remembered.
     """
 
     def __init__(self, me: Contact, credentials: Credentials):

@@ -73,7 +73,7 @@ class Stepping:
         self._carry_out, self._spawn, self._applied = carry_out, spawn, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
-        self.reached = threading.Event()  # the state of a step: the trainer's thread may wait for it
+        self.has_new_state = threading.Event()  # for the trainer's thread to wait for
         self.round_seconds: float | None = None  # of the header that was applied last
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
@@ -175,7 +175,7 @@ class Stepping:
         with self._locked.lock:
             self._locked.gradients.keep(self._locked.machine.buffers.numbers)
             machine.reached(entry.header.step, self._loop.time())
-        self.reached.set()
+        self.has_new_state.set()
 
     async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
         with self._locked.lock:

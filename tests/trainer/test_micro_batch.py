@@ -9,7 +9,17 @@ from transformers import PreTrainedTokenizerFast
 from swarm.run_file import RunFile
 from trainer import micro_batch
 from trainer.data import Batch, BatchPrefetcher
-from trainer.micro_batch import LONGEST_STEP, SIZES, find_pace, grow
+from trainer.micro_batch import (
+    FIRST_GROWTH,
+    FULL_PAUSE,
+    GIVEN_UP,
+    LONGEST_STEP,
+    SIZES,
+    Fitting,
+    find_pace,
+    grow,
+    is_memory_full,
+)
 from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
 
@@ -124,7 +134,33 @@ def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_after_a_full_memory_half_as_many_samples_are_computed_until_it_was_a_single_one() -> None:
-    assert [micro_batch.smaller(size, torch.device("cpu")) for size in (256, 3, 2)] == [128, 1, 1]
+def test_where_memory_is_full_a_micro_batch_gets_smaller_and_later_larger_again() -> None:
+    fitting, cpu = Fitting(6), torch.device("cpu")
+    sizes = []
+    for now in (0.0, 10.0, 20.0):
+        fitting.was_full(cpu, now)
+        sizes.append(fitting.size)
+    assert sizes == [3, 1, 1] and fitting.try_at == 20.0 + FULL_PAUSE
+    fitting.has_fitted(30.0)
+    assert fitting.size == 1
+    growing = 20.0 + 4 * FIRST_GROWTH  # it was full three times
+    for now in (growing, growing + 1.0, growing + FIRST_GROWTH, growing + 2 * FIRST_GROWTH, growing + 9 * FIRST_GROWTH):
+        fitting.has_fitted(now)
+        sizes.append(fitting.size)
+    assert sizes[3:] == [2, 2, 4, 6, 6], "not more than the trial has found"
+
+
+def test_a_device_without_room_for_a_single_sample_is_given_up_after_minutes() -> None:
+    fitting, cpu = Fitting(1), torch.device("cpu")
+    fitting.was_full(cpu, 0.0)
+    fitting.was_full(cpu, GIVEN_UP - 1.0)
+    fitting.has_fitted(GIVEN_UP)
+    fitting.was_full(cpu, GIVEN_UP + 1.0)
     with pytest.raises(DeviceError, match=r"^cpu: its memory is full; .* --device cpu$"):
-        micro_batch.smaller(1, torch.device("cpu"))
+        fitting.was_full(cpu, 2 * GIVEN_UP + 1.0)
+
+
+def test_a_full_memory_is_told_from_other_errors() -> None:
+    assert is_memory_full(torch.OutOfMemoryError("Tried to allocate 2 GiB"))
+    assert is_memory_full(RuntimeError("CUDA error: out of memory"))
+    assert not is_memory_full(RuntimeError("CUDA error: an illegal memory access was encountered"))

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from averaging.shell.shell import Progress
 from swarm.run_file import RunFile
 from tests.support.waiting import wait_until
-from trainer import training_loop
+from trainer import micro_batch, training_loop
 from trainer.console.view import status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
@@ -68,6 +68,9 @@ class Swarm:
     def computes_at(self, speed: float) -> None:
         self.speeds.append(speed)
 
+    def wait(self, seconds: float) -> None:
+        """No state comes."""
+
     def publish(self, session: str, step: int, speed: float, *_: Any) -> None:
         self.published.append(speed)
 
@@ -92,8 +95,10 @@ class SmallDevice:
 
 
 def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str]
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(micro_batch, "FULL_PAUSE", 0.0)
+    monkeypatch.setattr(micro_batch, "GIVEN_UP", 0.0)
     with BatchPrefetcher(documents * 40, tokenizer, run, batch_size=8, seed=0) as batches:
         device = SmallDevice(room=2)
         loop, counted = loop_with(run, batches, device, Swarm()), False
@@ -102,8 +107,8 @@ def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(
             outcome = loop.step(compute=True)
             messages += outcome.messages
             counted = outcome.counted
-        assert messages == [f"The memory was full: computing {n} samples at a time from now on." for n in (4, 2)]
-        assert batches.next().samples == 2
+        assert messages == [f"The memory is full: computing {n} samples at a time." for n in (4, 2)]
+        assert batches.next().samples <= 2
         device.room = 0
         with pytest.raises(DeviceError, match="memory is full"):
             while True:
@@ -136,3 +141,22 @@ def test_while_no_text_arrives_the_loop_goes_on_and_says_so_once(
         answers.set()
         wait_until(lambda: loop.step(compute=True).counted, "batch")
         assert swarm.speeds[-1] == swarm.published[-1] > 0.0
+
+
+def test_a_peer_that_asks_for_no_batch_lacks_no_text(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def text() -> Iterator[str]:
+        answers.wait()
+        yield from documents
+
+    swarm = Swarm()
+    with BatchPrefetcher(text(), tokenizer, run, batch_size=4, seed=0) as batches:
+        loop = loop_with(run, batches, SmallDevice(room=4), swarm)
+        assert not loop.step(compute=True).messages, "told at once"
+        monkeypatch.setattr(training_loop, "LACKING", 0.0)
+        assert not loop.step(compute=False).messages
+        assert swarm.speeds == [7.0]
+        answers.set()

@@ -72,7 +72,7 @@ class BatchPrefetcher:
 
     @property
     def trouble(self) -> str:
-        """Why the sources that have failed last gave no text; empty: none has."""
+        """The sources whose last read has failed, with the reasons; empty if there are none."""
         return str(getattr(self._documents, "trouble", ""))
 
     def next(self) -> Batch:
@@ -130,7 +130,7 @@ class BatchPrefetcher:
         return False
 
     def _batches(self) -> Iterator[tuple[int, Batch]]:
-        """Batches with the size they were made for (the last one may be smaller)."""
+        """Batches with the size they were made for; the last one, or one after that has changed, may be smaller."""
         rng = np.random.default_rng(self._seed)
         pool: list[Instance] = []
         batches = 1  # in the pool; the first pool is small, so that it is quickly ready
