@@ -228,12 +228,6 @@ class CollaborativeOptimizer:
         self.check()
         return self._shell.may_compute(overlap=self._overlap)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until the state of a step is reached, and no longer than so many seconds."""
-        has_new_state = self._shell.stepping.has_new_state
-        if has_new_state.wait(seconds):
-            has_new_state.clear()
-
     def begin_batch(self) -> int:
         """Have the newest parameters in the model; returns their step."""
         state = self._shell.begin_batch()

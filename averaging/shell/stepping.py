@@ -6,7 +6,6 @@ So a proposal is on the disk after the entries before it, and what a disk still 
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -73,7 +72,6 @@ class Stepping:
         self._carry_out, self._spawn, self._applied = carry_out, spawn, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
-        self.has_new_state = threading.Event()  # for the trainer's thread to wait for
         self.round_seconds: float | None = None  # of the header that was applied last
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
@@ -175,7 +173,6 @@ class Stepping:
         with self._locked.lock:
             self._locked.gradients.keep(self._locked.machine.buffers.numbers)
             machine.reached(entry.header.step, self._loop.time())
-        self.has_new_state.set()
 
     async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
         with self._locked.lock:

@@ -68,9 +68,6 @@ class Swarm:
     def computes_at(self, speed: float) -> None:
         self.speeds.append(speed)
 
-    def wait(self, seconds: float) -> None:
-        """No state comes."""
-
     def publish(self, session: str, step: int, speed: float, *_: Any) -> None:
         self.published.append(speed)
 

@@ -254,20 +254,6 @@ def test_a_goodbye_is_the_last_word_of_a_peer_that_is_still_connected(tmp_path: 
     in_virtual_time(course)
 
 
-def test_who_waits_for_the_next_state_is_told_of_it(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        village.add("coordinator", begins=True)
-        asha = village.add("asha")
-        village.train(asha)
-        for _ in range(3):
-            asha.stepping.has_new_state.clear()
-            await village.until(asha.stepping.has_new_state.is_set)
-        await village.end()
-
-    in_virtual_time(course)
-
-
 def test_a_trainer_that_has_brought_the_whole_batch_computes_on_while_it_is_averaged(tmp_path: Path) -> None:
     async def course() -> None:
         village = Village(tmp_path)
