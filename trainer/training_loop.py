@@ -84,10 +84,10 @@ class TrainingLoop:
         if not compute or self._pause is not None or not self._optimizer.trains:
             time.sleep(PAUSE)
             self._computed_at = time.monotonic()
-            self._asks_for_no_batch()
+            self._stop_awaiting_text()
         elif not self._pauses.duty.may_begin() or time.monotonic() < self._fitting.try_at:
             time.sleep(PAUSE)
-            self._asks_for_no_batch()
+            self._stop_awaiting_text()
         elif (batch := self._next_batch()) is not None and (result := self._compute(batch)) is not None:
             counted = result.counts
             if not result.is_finite:
@@ -126,13 +126,14 @@ class TrainingLoop:
         batch, now = self._batches.within(PAUSE), time.monotonic()
         if batch is None:
             self._awaits_text_since = self._awaits_text_since or now
-        elif self._lacks_text:
+            return None
+        if self._lacks_text:
             self._computed_at = now
-        if batch is not None:
-            self._awaits_text_since = None
+        self._awaits_text_since = None
         return batch
 
-    def _asks_for_no_batch(self) -> None:
+    def _stop_awaiting_text(self) -> None:
+        """No batch is asked for now; what the volunteer was told of stands until text has arrived."""
         if not self._lacks_text:
             self._awaits_text_since = None
 
@@ -150,8 +151,8 @@ class TrainingLoop:
             torch.cuda.empty_cache()
             self._fitting.was_full(self._training_step.device, time.monotonic())
             return None
-        self._fitting.has_fitted(time.monotonic())
         now = time.monotonic()
+        self._fitting.has_fitted(now)
         self._pauses.duty.computed(now - began)
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
         self._computed_at = now

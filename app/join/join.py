@@ -127,7 +127,7 @@ def _enter_patiently(
     *,
     retries: bool,
 ) -> tuple[Admitted, bool]:
-    """Enter the run. After a pause nobody is there to start the program again, so it retries a problem that passes."""
+    """Enter the run; with `retries`, as nobody is there after a pause, try again while a problem may pass."""
     said = False
     while True:
         try:

@@ -48,7 +48,7 @@ class Rollback:
         self._abandoned = [range(*one) for one in undone.steps if one[1] <= replica.step] if undone else []
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Those whose state no rollback has undone, oldest first."""
+        """The checkpoints that no rollback has undone, oldest first."""
         return [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]
 
     def is_abandoned(self, step: int) -> bool:

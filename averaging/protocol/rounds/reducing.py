@@ -16,7 +16,7 @@ from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced,
 from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 
-MOST_SESSIONS = 8  # of one peer whose pieces are remembered; it may begin any number
+MOST_SESSIONS = 8  # of one peer, whose pieces are remembered
 
 
 @dataclass
@@ -231,7 +231,7 @@ class Reduction:
 
 
 def oldest_sessions(known: Iterable[str], newcomer: str) -> list[str]:
-    """Sessions of a peer whose pieces make room for those of its newest one, oldest first."""
+    """The known sessions to forget, so that a peer has at most `MOST_SESSIONS` together with its newcomer."""
     return [one for one in known if peer_of(one) == peer_of(newcomer)][: -MOST_SESSIONS + 1]
 
 
