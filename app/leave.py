@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from app.join.installation import COMMANDS, LOCK
+from app.installation import COMMANDS, LOCK
 from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, name_of
 from swarm.errors import SahajError, StorageError
 from swarm.language import _, several

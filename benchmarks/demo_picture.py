@@ -1,6 +1,6 @@
 """The picture of a demo in the README: what a real one says, as SVG.
 
-python -m benchmarks.demo_picture docs/demo.svg
+python -m benchmarks.demo_picture docs/pictures/demo.svg
 """
 
 import os

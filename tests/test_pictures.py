@@ -1,13 +1,12 @@
 """What the documentation shows: whether it says that figures are made up, and nothing of the machine that made it."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 SHOWN = ("*.md", "docs/**/*", "notebooks/*", "runs/*", "dashboard/*.md", "dashboard/**/*.toml", "*.yaml", "Dockerfile")
 OF_A_MACHINE = re.compile(rb"(?<![\w.~$}/-])/(root|home|work|tmp|Users|var/folders)/[\w.-]+")
-MADE_UP = re.compile(r"!\[[^\]]*\]\((?:docs/)?dashboard-\w+\.png\)\n\n\*The run in this picture is made up: ")
+MADE_UP = re.compile(r"!\[[^\]]*\]\((?:docs/)?pictures/dashboard-\w+\.png\)\n\n\*The run in this picture is made up: ")
 
 
 def test_nothing_of_the_machine_is_shown(pytestconfig: pytest.Config):
@@ -20,6 +19,7 @@ def test_nothing_of_the_machine_is_shown(pytestconfig: pytest.Config):
 
 
 def test_each_picture_of_the_dashboard_says_that_its_run_is_made_up(pytestconfig: pytest.Config):
-    for page in (pytestconfig.rootpath / "README.md", *Path(pytestconfig.rootpath, "docs").glob("*.md")):
+    for page in (pytestconfig.rootpath / "README.md", *pytestconfig.rootpath.glob("docs/**/*.md")):
         text = page.read_text(encoding="utf-8")
-        assert len(MADE_UP.findall(text)) == len(re.findall(r"\]\((?:docs/)?dashboard-\w+\.png\)", text)), page.name
+        shown = re.findall(r"\]\((?:docs/)?pictures/dashboard-\w+\.png\)", text)
+        assert len(MADE_UP.findall(text)) == len(shown), page.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from swarm.leaving import GRACE
-from swarm.startup_timer import StartupTimer
+from swarm.logging.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
 from trainer.pausing.watch import PauseWatch
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from app.hosting.console import HostConsole
+from app.installation import keep_installation
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
-from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.language import _
+from swarm.logging.startup_timer import StartupTimer
 from swarm.run_file import RunFile
-from swarm.startup_timer import StartupTimer
 from trainer.options import VolunteerOptions
 
 if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be reported at once

@@ -23,9 +23,9 @@ from swarm.files import keep_private, write_file
 from swarm.language import _, speak
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
+from swarm.logging.startup_timer import StartupTimer
 from swarm.milestones import Standing
 from swarm.run_file import RunFile
-from swarm.startup_timer import StartupTimer
 from swarm.version import program_version
 from trainer.options import VolunteerOptions
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from rich.console import Console
 
+from app.installation import keep_installation
 from app.join import machine_checks
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, find_token
-from app.join.installation import keep_installation
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
 from app.me.page_orders import PageOrders
 from swarm.language import _
-from swarm.startup_timer import StartupTimer
+from swarm.logging.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView

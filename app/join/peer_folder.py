@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.join.installation import installation
+from app.installation import installation
 
 HOME = "SAHAJ_HOME"  # environment variable: another folder for all of it
 IDENTITY = "identity.key"

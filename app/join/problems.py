@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from app.join.installation import command
+from app.installation import command
 from swarm.errors import NotJoined, SahajError
 from swarm.language import _
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.installation import installation
 from app.join.address import coordinator_url
 from app.join.admission import warning_about_token
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, check_token, how_to_make
-from app.join.installation import installation
 from app.join.peer_folder import HOME, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
 from app.service.service import PAUSE, Service, kept_environment

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-LARGEST_CHUNK = 2**17  # elements: 130 KB in 8 bits, 0.1 s of 10 Mbit/s; headers name each chunk by digest
+LARGEST_CHUNK = 2**17  # elements: 130 KB in 8 bits, 0.1 s of 10 Mbit/s; larger ones where there would be too many
 SMALLEST_CHUNK = 2**12  # elements: a digest weighs nothing beside it
 FEWEST_CHUNKS = 16  # where a chunk need not get too small for it, so that some peers can share the work
+MOST_CHUNKS = 1024  # a header names each by digest, and a newcomer is given all headers of some fifty steps at once
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,9 @@ class Grid:
     @property
     def chunk_elements(self) -> int:
         """Elements of each chunk but the last, a power of two: whole blocks of any encoding."""
-        fitting = max(1, self.elements // FEWEST_CHUNKS)
-        return min(max(2 ** (fitting.bit_length() - 1), SMALLEST_CHUNK), LARGEST_CHUNK)
+        at_most, at_least = max(1, self.elements // FEWEST_CHUNKS), -(-self.elements // MOST_CHUNKS)
+        fitting = min(max(2 ** (at_most.bit_length() - 1), SMALLEST_CHUNK), LARGEST_CHUNK)
+        return max(fitting, 2 ** (at_least - 1).bit_length())
 
     @property
     def count(self) -> int:

@@ -25,10 +25,10 @@ from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
 from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
-from coordinator.ledger.opposing_gradients import Directions
-from coordinator.ledger.probation import Probation
+from coordinator.ledger.audits.opposing_gradients import Directions
+from coordinator.ledger.audits.probation import Probation
+from coordinator.ledger.audits.worth import Worth
 from coordinator.ledger.rounds import LoudGradients
-from coordinator.ledger.worth import Worth
 from corpus.documents import open_documents
 from swarm.run_file import DataSource, RunFile
 from tokenizer.loading import load_tokenizer

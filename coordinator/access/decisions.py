@@ -37,7 +37,7 @@ class Decisions(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
-    on_probation: frozenset[str] = frozenset()  # names as in passes: see `coordinator.ledger.probation`
+    on_probation: frozenset[str] = frozenset()  # names as in passes: see `coordinator.ledger.audits.probation`
     allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
     announcement: str = ""
     paused: bool = False

@@ -17,11 +17,11 @@ from hivemind.p2p import PeerID
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
 from coordinator.access.decisions import NoticeStore
-from coordinator.ledger.audits import AGAINST, MEAN, PIECE, Audits
+from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
+from coordinator.ledger.audits.probation import Doubt, Probation
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible, is_text
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.probation import Doubt, Probation
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.ledger.serving import ServingBound
 from coordinator.replica import Applied, Replica

@@ -8,12 +8,12 @@ import streamlit as st
 
 from dashboard import frame, page_context, texts
 from dashboard.api.answers import Leader
+from dashboard.boards.leaderboard import leaderboard
+from dashboard.boards.teams import teams
 from dashboard.charts import specifications as charts
 from dashboard.charts.packing import pack
 from dashboard.language import _, current, mark
 from dashboard.views.experts import experts
-from dashboard.views.leaderboard import leaderboard
-from dashboard.views.teams import teams
 
 SEEN = (mark("here now"), mark("in the last 24 hours"), mark("in the last 7 days"), mark("earlier"))
 LIGHT, LIGHT_INKS = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#ffffff", "#1b2733")

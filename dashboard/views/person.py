@@ -10,10 +10,10 @@ import streamlit as st
 from dashboard import frame, page_context, texts
 from dashboard.api.answers import Day, Milestone, Person, Run, Session
 from dashboard.api.client import NotThere
+from dashboard.boards.teams import link_to
 from dashboard.charts import specifications as charts
 from dashboard.components.mounting import component
 from dashboard.language import _, current, mark
-from dashboard.views.teams import link_to
 
 NO_REASON = "paused"
 PAUSES = {  # why a machine pauses, by what peers say

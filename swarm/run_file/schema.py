@@ -109,7 +109,7 @@ class AveragingSection(Section):
     overlap: bool = Field(True, description="go on computing while gradients are averaged (one step of staleness)")
     compression: Literal["8bit", "float16", "none"] = Field("8bit", description="of gradients on the wire")
     snapshot_every: Count = Field(
-        10, description="global steps between two snapshots of the log, from which newcomers begin"
+        10, le=50, description="global steps between two snapshots of the log, from which newcomers begin"
     )
     target_group_size: int | None = Field(
         None, ge=2, description="peers that average together when there are more, a power of two; absent: all of them"

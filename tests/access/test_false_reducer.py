@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.audits import MEAN
+from coordinator.ledger.audits.flags import MEAN
 from tests.access.attackers.false_reducer import run_falsely
 from tests.support.small_swarm import SmallSwarm, text_of
 

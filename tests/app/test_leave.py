@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app import leave as leaving
+from app.installation import LOCK, command, installation, keep_installation
 from app.join import peer_folder
-from app.join.installation import LOCK, command, installation, keep_installation
 from app.join.peer_folder import HOME, IDENTITY, LINK, default_folder
 from app.leave import leave
 from swarm.errors import SahajError, StorageError
@@ -18,7 +18,7 @@ from swarm.errors import SahajError, StorageError
 PEER = """
 import sys
 from pathlib import Path
-from app.join.installation import keep_installation
+from app.installation import keep_installation
 keep_installation(Path(sys.argv[1]))
 print("kept", flush=True)
 input()

@@ -17,7 +17,7 @@ from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
-from coordinator.ledger.audits import read_evidence
+from coordinator.ledger.audits.flags import read_evidence
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.run_context import ServiceContext
 from coordinator.state_folder import EVIDENCE

@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 
 from averaging.reduce.gradient_codec import BLOCK
-from averaging.reduce.grid import FEWEST_CHUNKS, LARGEST_CHUNK, SMALLEST_CHUNK, Grid
+from averaging.reduce.grid import FEWEST_CHUNKS, LARGEST_CHUNK, MOST_CHUNKS, SMALLEST_CHUNK, Grid
 
-SIZES = (1, 255, 2**12, 2**12 + 1, 65_536, 100_000, 1_467_522, 2**21 - 1, 2**21, 17_847_474, 125_000_001)
+SMALL = (1, 255, 2**12, 2**12 + 1, 65_536, 100_000, 1_467_522, 2**21 - 1, 2**21)
+SIZES = (*SMALL, 17_847_474, 125_000_001, 2**27, 2**27 + 1, 235_000_000, 2**30)
 
 
 @pytest.mark.parametrize("elements", SIZES)
@@ -24,11 +25,16 @@ def test_chunks_cover_the_vector_one_after_the_other(elements: int):
 def test_chunks_are_whole_blocks_of_a_size_that_suits_the_vector(elements: int):
     grid = Grid(elements)
     assert grid.chunk_elements % BLOCK == 0
-    assert SMALLEST_CHUNK <= grid.chunk_elements <= LARGEST_CHUNK
+    assert grid.chunk_elements >= SMALLEST_CHUNK
+    assert grid.count <= MOST_CHUNKS
     if elements >= FEWEST_CHUNKS * SMALLEST_CHUNK:
         assert grid.count >= FEWEST_CHUNKS
     if elements >= FEWEST_CHUNKS * LARGEST_CHUNK:
-        assert grid.chunk_elements == LARGEST_CHUNK
+        assert grid.chunk_elements >= LARGEST_CHUNK
+    if elements <= MOST_CHUNKS * LARGEST_CHUNK:
+        assert grid.chunk_elements <= LARGEST_CHUNK
+    else:
+        assert 2 * grid.count >= MOST_CHUNKS, "no larger than need be"
 
 
 @pytest.mark.parametrize("chunk", [-1, 25, 10**9])

@@ -19,7 +19,7 @@ from experts.remote.hosting import HostingTimes
 from experts.remote.remote_experts import RemoteExperts
 from swarm.dht.node import Network, join_dht
 from swarm.files import write_file
-from swarm.startup_timer import StartupTimer
+from swarm.logging.startup_timer import StartupTimer
 from tests.support.small_swarm import run_closely
 
 SAID, STOP = "said.json", "stop"

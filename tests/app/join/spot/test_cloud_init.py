@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE
 
 @pytest.fixture(scope="module")
 def cloud_init(pytestconfig: pytest.Config) -> dict[str, Any]:
-    text = (pytestconfig.rootpath / "docs" / "spot" / "cloud-init.yaml").read_text()
+    text = (pytestconfig.rootpath / "docs" / "hosting" / "cloud-init.yaml").read_text()
     assert text.startswith("#cloud-config\n"), "else cloud-init takes it for something else"
     return yaml.safe_load(text)
 

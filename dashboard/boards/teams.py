@@ -6,8 +6,8 @@ import streamlit as st
 from dashboard import frame, navigation, page_context, texts
 from dashboard.api.client import Away
 from dashboard.api.team_answers import Team
+from dashboard.boards.rows import PERIODS, choose_period, choose_row
 from dashboard.language import _, current
-from dashboard.views.boards import PERIODS, choose_period, choose_row
 
 
 def teams() -> None:

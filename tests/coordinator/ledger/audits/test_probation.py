@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from coordinator.ledger.probation import AUDITS, ENOUGH_LOUD, FORGET, Doubt, Probation
+from coordinator.ledger.audits.probation import AUDITS, ENOUGH_LOUD, FORGET, Doubt, Probation
 from tests.coordinator.ledger.agreements import agreement
-from tests.coordinator.ledger.test_worth import WEIGHTS, cosines
+from tests.coordinator.ledger.audits.test_worth import WEIGHTS, cosines
 
 HEAVY = "6.0"
 USERS = {session: f"user-{session[0]}" for session in WEIGHTS}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from averaging.log.header import peer_of
 from averaging.reduce.agreement import Agreement
-from coordinator.ledger.opposing_gradients import SURE, is_below_zero
+from coordinator.ledger.audits.opposing_gradients import SURE, is_below_zero
 
 AUDITS = 48  # of a peer, the last ones
 FEWEST = 4  # senders that bring less, to compare it with

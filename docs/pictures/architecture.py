@@ -1,4 +1,4 @@
-"""Draws docs/architecture.svg from the code's imports: `python docs/architecture.py`.
+"""Draws docs/pictures/architecture.svg from the code's imports: `python docs/pictures/architecture.py`.
 
 Packages stand on a diagonal, in the order of the floors in pyproject.toml. A line leaves a package to the right and
 turns down to each package that it imports; the number at the turn counts the imports. An import upwards would run to
@@ -14,8 +14,8 @@ from pathlib import Path
 import grimp
 from importlinter.api import read_configuration
 
-ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "architecture.svg"
+ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "docs" / "pictures" / "architecture.svg"
 CONTAINERS = ("", "averaging")  # one panel each; "" is the repository
 WIDTH, ROW, COLUMN, LABELS, TITLE, BOX = 1330, 46, 88, 440, 58, 28  # pixels
 LETTER = 6.6  # pixels, on average

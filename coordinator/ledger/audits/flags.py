@@ -8,9 +8,9 @@ from typing import Any
 from averaging.log.header import peer_of
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.shell.audit import Fault, Finding, Verdict
-from coordinator.ledger.opposing_gradients import Directions
+from coordinator.ledger.audits.opposing_gradients import Directions
+from coordinator.ledger.audits.worth import Worth
 from coordinator.ledger.rounds import ODD_STEPS, Flag
-from coordinator.ledger.worth import Worth
 from swarm.files import storage_errors, write_file
 
 MEAN, PIECE, PROOF = "mean", "piece", "proof"  # kinds of flags

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coordinator.ledger.opposing_gradients import AUDITS, Against, Directions
+from coordinator.ledger.audits.opposing_gradients import AUDITS, Against, Directions
 from tests.coordinator.ledger.agreements import agreement
 
 

@@ -15,7 +15,7 @@ from math import inf, sqrt
 
 from averaging.log.header import Header, Member, peer_of
 from averaging.reduce.agreement import Agreement
-from coordinator.ledger.worth import compared
+from coordinator.ledger.audits.worth import compared
 
 AUDITS = 24  # of a peer, the last ones
 ENOUGH, ENOUGH_LOUD = 6, 12  # of them, to see that it agrees less, and that it is loud

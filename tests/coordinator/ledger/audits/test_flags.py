@@ -10,7 +10,7 @@ from averaging.log.header import Part
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
-from coordinator.ledger.audits import (
+from coordinator.ledger.audits.flags import (
     AGAINST,
     DIRECTION,
     MEAN,
@@ -20,10 +20,10 @@ from coordinator.ledger.audits import (
     Audits,
     read_evidence,
 )
+from coordinator.ledger.audits.opposing_gradients import AUDITS
+from coordinator.ledger.audits.probation import ENOUGH
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
-from coordinator.ledger.opposing_gradients import AUDITS
-from coordinator.ledger.probation import ENOUGH
 from coordinator.ledger.recorder import Recorder
 from coordinator.replica import Replica
 from swarm.errors import StorageError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.ledger.worth import AUDITS, FEWEST, Worth
+from coordinator.ledger.audits.worth import AUDITS, FEWEST, Worth
 from tests.coordinator.ledger.agreements import agreement
 
 WEIGHTS = {f"{number}.0": 30 * 2**number for number in range(8)}
