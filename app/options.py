@@ -29,9 +29,7 @@ class Priority(str, Enum):
     NORMAL = "normal"
 
 
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="the run file, such as runs/demo.yaml", show_default=False)
-]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, such as run.yaml", show_default=False)]
 LinkArgument = Annotated[str, typer.Argument(metavar="LINK", help="the run's link", show_default=False)]
 NameOption = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from coordinator.access.decisions import AccessControl, open_access_control
 from coordinator.access.service import serve
 from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
-from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
+from coordinator.checkpoints.store import newest_that_fits
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import read_held_out
 from coordinator.evaluation.probes import read_probes
@@ -90,9 +90,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     # Where the run goes on: from the newest checkpoint, here or at the Hub, or from a new model.
     restore_from_hub(run, folder, ours, say, asked=options.from_hub)
     newest = newest_that_fits(folder / CHECKPOINTS, ours)
-    check_resume(options, newest)
-    model = build_model(run, tokenizer)
     begins = is_new(run, folder, newest)
+    check_resume(run, options, begins=begins)
+    model = build_model(run, tokenizer)
     if begins:
         initialize(model, run, tokenizer, say)
 
@@ -193,7 +193,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             if not asked_to_leave.status:
                 watch.stop()
                 dht.shutdown()
-        say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
+        say(closing_line(replica.step, run.optimizer.total_steps, stopped=access.notices.decisions.stopped))
     finally:
         context.ledger.close()
         end_helpers()
@@ -201,18 +201,26 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         end_process(asked_to_leave.status)
 
 
-def check_resume(options: CoordinatorOptions, newest: LoadedCheckpoint | None) -> None:
-    """Refuse `--resume` in a folder of no run.
+def check_resume(run: RunFile, options: CoordinatorOptions, *, begins: bool) -> None:
+    """Refuse `--resume` where the run would begin anew; small groups, which have no log, may.
 
     Raises:
-        CheckpointError: there is no checkpoint, identity or ledger.
+        CheckpointError: there is nothing to resume from.
     """
     folder = options.state_folder
-    if options.resume and newest is None and not any((folder / name).exists() for name in (IDENTITY, LEDGER)):
+    had_begun = run.averaging.target_group_size and any((folder / name).exists() for name in (IDENTITY, LEDGER))
+    if options.resume and begins and not had_begun:
         raise CheckpointError(
-            f"--resume: {folder} holds no earlier run; name the run's state folder with --state FOLDER, "
-            "or leave out --resume to start a new run"
+            f"--resume: {folder} has neither a log nor a checkpoint of the run; name its state folder with --state "
+            "FOLDER, put a copy back, take the release with --from-hub, or leave out --resume to start a new run"
         )
+
+
+def closing_line(step: int, total: int, *, stopped: bool) -> str:
+    """What the organizer reads when the coordinator has ended at a global step."""
+    if stopped or step >= total:
+        return f"The run has ended after {step:,} global steps; the coordinator has stopped."
+    return f"The coordinator has stopped at global step {step}. Start it again to go on."
 
 
 def network(run: RunFile, options: CoordinatorOptions) -> Network:

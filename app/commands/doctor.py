@@ -34,7 +34,7 @@ def doctor(
     from swarm.version import program_version
 
     console = Console()
-    with Console(stderr=True).status(f"looking, for {patience:.0f} s at most"):
+    with Console(stderr=True).status(f"checking, for {patience:.0f} s at most"):
         seen = observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED)))
     if isinstance(seen.run, RunSeen) and seen.run.description is not None:
         speak(seen.run.description.language)

@@ -60,7 +60,7 @@ def _failed(check: Check, error: Exception) -> CheckResult:
         return warning(check, _("not done in time; {way_out}").format(way_out=_(machine_findings.MORE_TIME)))
     if isinstance(error, SahajError):
         return fault(check, str(error))
-    told = _("the check itself failed ({error}); report it")
+    told = _("the check itself failed ({error}); send the organizer what `sahaj doctor LINK --json` prints")
     return fault(check, one_line(told.format(error=f"{type(error).__name__}: {error}")))
 
 

@@ -90,7 +90,7 @@ def token(seen: TokenSeen | Exception, *, needed: bool | None) -> CheckResult:
         told = _("{problem}; or join without a token: --name NAME") if needed is False else "{problem}"
         return (fault if bad else warning)(Check.TOKEN, told.format(problem=seen.problem))
     if seen.token is not None:
-        told = _("the one of {source} is {user}'s, and may not change anything")
+        told = _("the token from {source} is {user}'s and cannot change anything")
         return ok(Check.TOKEN, told.format(source=source, user=seen.user))
     if needed is False:
         return ok(Check.TOKEN, _("none, and this run needs none"))

@@ -56,7 +56,7 @@ def passes(
     if isinstance(answered, Broken):
         return fault(
             Check.PASS,
-            _("this machine's peer cannot be made ({reason}); if that does not say how, {way_out}").format(
+            _("this machine's identity cannot be read or made ({reason}); if that gives no way out, {way_out}").format(
                 reason=answered, way_out=_(REINSTALL)
             ),
         )
@@ -121,7 +121,7 @@ def peers(
         return warning(
             Check.PEERS,
             _(
-                "the coordinator's libp2p port cannot be reached, though other peers can ({peers}); let a firewall "
+                "the coordinator's port for peers cannot be reached, though other peers can ({peers}); let a firewall "
                 "here pass it, or tell the organizer"
             ).format(peers=shown),
         )

@@ -90,7 +90,7 @@ class Guest:
                 ProblemKind.WRONG_FINGERPRINT,
                 _(
                     "{run}: this program would train with other settings than the run (fingerprint {ours}, not "
-                    "{theirs}); install the program that the coordinator has"
+                    "{theirs}); join with the command or the notebook that the organizer shares"
                 ).format(run=run.name, ours=ours.digest, theirs=theirs),
             )
         return request

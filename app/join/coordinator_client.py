@@ -106,7 +106,9 @@ class CoordinatorClient:
             )
         except (ValueError, ImportError, httpx.InvalidURL):  # such as SOCKS, for which httpx needs another package
             raise proxy_problem(
-                self.base, self._proxy or _("in the environment"), _("of a kind it cannot use")
+                self.base,
+                self._proxy or _("in the environment"),
+                _("it cannot use proxies of this kind, such as SOCKS"),
             ) from None
 
     def __enter__(self) -> "CoordinatorClient":

@@ -138,7 +138,9 @@ def _enter_patiently(
             pause = max(TRY_EVERY, problem.retry_after)
             if not said:
                 say(
-                    _("{problem}. It tries again every {n} s.").format(problem=one_line(str(problem)), n=f"{pause:.0f}")
+                    _("{problem}. The program tries again every {n} s.").format(
+                        problem=one_line(str(problem)), n=f"{pause:.0f}"
+                    )
                 )
             said = True
             time.sleep(pause)

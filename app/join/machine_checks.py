@@ -5,6 +5,7 @@ The figures are estimates, so only what cannot work at all is refused; what may 
 
 import contextlib
 import ipaddress
+import math
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,9 +89,11 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     if free is not None and free < shared:
         yield Finding(
             _(
-                "Shared memory ({folder}) has {free} free, but about {needed} is needed; start a container with "
-                "--shm-size=2g."
-            ).format(folder=SHARED_MEMORY, free=size(free), needed=size(shared)),
+                "Shared memory ({folder}) has {free} free, but about {needed} is needed; in a container, start it with "
+                "--shm-size={gigabytes}g."
+            ).format(
+                folder=SHARED_MEMORY, free=size(free), needed=size(shared), gigabytes=max(2, math.ceil(shared / GB))
+            ),
             about="memory",
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
@@ -185,7 +188,10 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
             "The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
             "permissions and leave out --name."
         ).format(user=user),
-        _("Other peers see your name, device, address, figures and gradients; your files stay on this machine."),
+        _(
+            "Everybody can see your name, device, figures and hours on the run's pages; other peers see your address "
+            "and gradients as well. Your files stay on this machine."
+        ),
         _("Leave at any moment with Ctrl-C: what you have contributed still counts."),
     ]
     if run.release is not None and (

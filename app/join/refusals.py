@@ -15,7 +15,7 @@ REASONS = {
     ),
     Refusal.WRONG_FINGERPRINT: mark("your program has other settings than the run; install the program of the run"),
     Refusal.FINISHED: mark("this run is finished; thank you for coming"),
-    Refusal.PAUSED: mark("the organizer has paused this run; come back later"),
+    Refusal.PAUSED: mark("the organizer has closed this run to newcomers for now; try again later"),
     Refusal.TOO_MANY: mark("too many attempts; try again later"),
     Refusal.HUB_AWAY: mark("the Hugging Face Hub does not answer the coordinator; try again in some minutes"),
 }

@@ -94,16 +94,19 @@ def describe(found: Me, now: float) -> list[str]:
         lines.append(given.format(samples=samples, hours=hours, rank=rank))
     if found.dashboard:
         link = f"{printable(found.dashboard.rstrip('/'))}/{PAGE}?key={quote(key.key)}"
-        lines.append(_("Your page: {link}").format(link=link))
+        lines.append(_("Your page My machines: {link}").format(link=link))
     else:
         lines.append(
             _("Your key for the page 'My machines' of the run's dashboard: {key}").format(key=printable(key.key))
         )
     days = max(1, round((key.expires - now) / DAY))
     good = (
-        _("The key is good for {days} days. Keep it to yourself: its holder can pause this machine.")
+        _("The key is good for {days} days. Keep it to yourself: anybody who has it can pause this machine.")
         if key.peer_id
-        else _("The key is good for {days} days. Keep it to yourself: its holder can pause your machines.")
+        else _(
+            "The key is good for {days} days. Keep it to yourself: anybody who has it can pause your machines and "
+            "change your team."
+        )
     )
     lines.append(good.format(days=days))
     return lines

@@ -28,10 +28,10 @@ def _(text: str) -> str:
     return TEXTS.get(text, text)
 
 
-STOPPED = mark("Stopped. Press the round button to go on.")
+STOPPED = mark("Stopped. Run the cell again to go on.")
 # by exit status
 CLOSING_LINES = {
-    0: mark("Press the round button to join again."),
+    0: mark("Run the cell again to join again."),
     130: STOPPED,
     -signal.SIGTERM: STOPPED,
 }  # by exit status
@@ -112,7 +112,7 @@ def ask_for_token() -> str:
             "This notebook cannot ask you for a token; on Kaggle, add it under Add-ons, Secrets, with the name {name}."
         )
         sys.exit(told.format(name=SECRET))
-    return token or sys.exit(_("No token was typed. Press the round button to try again."))
+    return token or sys.exit(_("No token was typed. Run the cell again."))
 
 
 def is_open_run(url: str) -> bool | None:

@@ -111,7 +111,10 @@ def _check_open(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
             message=f"this run is finished, all {policy.total_steps} global steps are done; thank you for coming",
         )
     if policy.decisions.paused and request.fingerprint is None:
-        return Refused(error=Refusal.PAUSED, message=mark("the organizer has paused this run; come back later"))
+        return Refused(
+            error=Refusal.PAUSED,
+            message=mark("the organizer has closed this run to newcomers for now; try again later"),
+        )
     return None
 
 

@@ -1,12 +1,11 @@
 """Evaluates states of the run on held-out text and fills the masks of its probes; both go into the ledger."""
 
 import contextlib
-import itertools
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,6 +56,17 @@ def perplexity(loss: float) -> float:
 def bfloat16_is_faster(model: PretrainingModel, batch: Batch) -> bool:
     """Whether to evaluate in bfloat16 on this processor; not every one that supports it is faster with it."""
     return torch.cpu._is_avx512_bf16_supported() and _seconds(model, batch, True) < _seconds(model, batch, False)
+
+
+class _Stopped(Exception):
+    """An evaluation is not finished."""
+
+
+def _until(stop: threading.Event, batches: Iterable[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        if stop.is_set():
+            raise _Stopped
+        yield batch
 
 
 @torch.no_grad()
@@ -152,7 +162,7 @@ class Evaluator:
             return None
         self.load(snapshot)
         result = self._evaluate(stop)
-        if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
+        if result is None:
             return None
         with_experts, order = self._loss_with_experts(stop), result.sentence_order_accuracy
         self._record_when_possible(
@@ -181,10 +191,11 @@ class Evaluator:
         )
         return result
 
-    def _evaluate(self, stop: threading.Event) -> Evaluation:
-        """Of what is loaded; of a part of the text if `stop` is set meanwhile."""
-        batches = itertools.takewhile(lambda _: not stop.is_set(), self._held_out)
-        return evaluate(self.model, batches, autocast=self._autocast)
+    def _evaluate(self, stop: threading.Event) -> Evaluation | None:
+        """Of what is loaded; None if `stop` was set meanwhile: leaving in time matters more."""
+        with contextlib.suppress(_Stopped):
+            return evaluate(self.model, _until(stop, self._held_out), autocast=self._autocast)
+        return None
 
     def _loss_with_experts(self, stop: threading.Event) -> float | None:
         """The held-out loss with the experts that answer; None if there are none or `stop` was set."""
@@ -193,10 +204,10 @@ class Evaluator:
             return None
         term.mixture.caller = self._experts.caller
         try:
-            loss = self._evaluate(stop).masked_lm_loss
+            found = self._evaluate(stop)
         finally:
             term.mixture.caller = NoExperts()
-        return None if stop.is_set() else loss
+        return None if found is None else found.masked_lm_loss
 
     def close(self) -> None:
         """Reach no more experts; before the DHT is shut down."""

@@ -33,6 +33,11 @@ class Certificate:
             context.load_cert_chain(certificate, key, password=lambda: "")  # else OpenSSL would ask at the terminal
             context.set_alpn_protocols(["http/1.1"])
             own = x509.load_pem_x509_certificate(certificate.read_bytes())
+        except (FileNotFoundError, PermissionError) as error:
+            named = f"{certificate} or {key}"  # OpenSSL does not say which
+            raise CertificateError(
+                f"{named}: {error.strerror}; correct access.tls, or let this program read both"
+            ) from None
         except (OSError, ValueError) as error:
             reason = in_a_line(getattr(error, "strerror", None) or error)
             raise CertificateError(

@@ -18,7 +18,7 @@ FILE_NAME = "join.ipynb"
 ENGLISH = Language()
 # words of the cell in comments, from which Colab makes a form
 FORM = (
-    mark("Press the round button to join"),
+    mark("Run this cell to join"),
     mark("only for an open run; otherwise your Hugging Face name is used"),
 )
 

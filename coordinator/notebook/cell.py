@@ -1,4 +1,4 @@
-# @title Press the round button to join { display-mode: "form" }
+# @title Run this cell to join { display-mode: "form" }
 URL = ""  # @param {type:"string", placeholder:"https://run.example.org"}
 NAME = ""  # @param {type:"string", placeholder:"only for an open run; otherwise your Hugging Face name is used"}
 
@@ -30,7 +30,10 @@ def python_with_program(url: str) -> str:
         return sys.executable
     private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
     if not SHA256 and not private:
-        told = _("{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
+        told = _(
+            "{url} is not encrypted: its program may be replaced on the way. Ask for an https link, or, in a network "
+            "that you trust, use {url}/join.ipynb."
+        )
         sys.exit(told.format(url=url))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or hashlib.sha256(url.encode()).hexdigest()[:16]}"
@@ -58,9 +61,11 @@ def kernel_of(python: str) -> str:
     where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
     done = subprocess.run([python, "-I", "-c", where], check=False, capture_output=True, text=True)
     if done.returncode:
-        told = _("{python}: the {program} installed there is a different build. Run {command}, then try again.")
-        command = f"%pip uninstall --yes {PROGRAM}"
-        sys.exit(told.format(python=python, program=f"{PROGRAM} {VERSION}", command=command))
+        told = _("{python}: the program there does not start ({why}). Run {command}, then run the cell again.")
+        there = Path(python).parents[1]
+        command = f"%pip uninstall --yes {PROGRAM}" if python == sys.executable else f"!rm -r '{there}'"
+        why = (done.stderr.strip().splitlines() or [""])[-1]
+        sys.exit(told.format(python=python, why=why, command=command))
     return done.stdout.strip()
 
 
@@ -93,7 +98,7 @@ def ask_for_link() -> str:
         given = input(_("The run's link: ")).strip()
     except (EOFError, NotImplementedError):  # nobody is there, as in a notebook that Kaggle runs by itself
         given = ""
-    told = _("Write the run's link between the quotes after URL =, then press the round button again.")
+    told = _("Write the run's link between the quotes after URL =, then run the cell again.")
     return given or sys.exit(told)
 
 
@@ -104,7 +109,7 @@ def main() -> None:
         python = python_with_program(given if "://" in given else f"https://{given}")
         runpy.run_path(kernel_of(python))["join"](python, given, NAME.strip())
     except KeyboardInterrupt:
-        print(_("Stopped. Press the round button to go on."))
+        print(_("Stopped. Run the cell again to go on."))
     except SystemExit as problem:  # in a notebook its traceback would hide what it says
         print(problem)
 

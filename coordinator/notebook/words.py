@@ -18,8 +18,8 @@ def welcome(language: Language, run: str, *, has_link: bool) -> str:
         "or type it when the cell asks."
     )
     press = _(
-        "Press the round button at the left of the cell below. It installs the program (a minute or two), asks for a "
-        "Hugging Face token if the run needs one, and begins."
+        "Run the cell below: press ▶ at its left, or in the bar above. It installs the program (a minute or two), asks "
+        "for a Hugging Face token if the run needs one, and begins."
     )
     first = _(
         "Choose a GPU if you can: in Colab *Runtime → Change runtime type*, in Kaggle *Settings → Accelerator*. "
@@ -36,7 +36,7 @@ def welcome(language: Language, run: str, *, has_link: bool) -> str:
             _(
                 "The provider decides what such a computer may be used for. Colab's {faq} has been quoted as "
                 "disallowing *running distributed computing workers* for those without a paid balance of compute "
-                "units, and may end such a session or restrict an account: read it before you press the button. Kaggle "
+                "units, and may end such a session or restrict an account: read it before you run the cell. Kaggle "
                 "gives each account a quota of hours of GPU a week, and this uses it up."
             ).format(faq=FAQ),
             f"1. {first}\n2. {press if has_link else f'{asked_link} {press}'}",
@@ -64,8 +64,8 @@ def meanwhile(language: Language) -> str:
             "contributed, **Swarm** what everybody has contributed together."
         ),
         _(
-            "**To stop**, press the button again (or *Runtime → Interrupt execution*). What you have contributed still "
-            "counts. Press it once more to go on."
+            "**To stop**, press ■ where ▶ was (in Colab also *Runtime → Interrupt execution*). What you have "
+            "contributed still counts. Run the cell again to go on."
         ),
         _(
             "If the page loses its connection, the work goes on for as long as the machine is yours. If the machine "

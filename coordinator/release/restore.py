@@ -39,7 +39,7 @@ def restore_from_hub(run: RunFile, folder: Path, ours: Fingerprint, say: Callabl
     except ReleaseError as error:
         if asked:
             raise
-        say(f"attention: the Hub's release is not used ({error})")
+        say(f"attention: the Hub's release is not used ({error}); to use it, stop and start with --from-hub")
         return
     if head is None or state is None:
         if asked:

@@ -4,7 +4,6 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import frame, navigation, page_context, texts
-from dashboard.api.client import Away
 from dashboard.api.team_answers import Team
 from dashboard.boards.rows import PERIODS, choose_period, choose_row
 from dashboard.language import _, current
@@ -13,11 +12,7 @@ from dashboard.language import _, current
 def teams() -> None:
     """Draw the table, with a period to choose."""
     chosen = choose_period("team-period")
-    try:
-        found = page_context.coordinator().teams(PERIODS[chosen])
-    except Away:  # as an older coordinator has none
-        frame.nothing_yet(_("No team yet"), _("To start one: `sahaj team LINK create NAME`."))
-        return
+    found = page_context.coordinator().teams(PERIODS[chosen])
     if not found.value:
         frame.nothing_yet(_("No team yet"), _("To start one: `sahaj team LINK create NAME`."))
         return

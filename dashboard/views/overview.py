@@ -104,8 +104,15 @@ def _join() -> None:
 
 def _other_ways(run: Run, join: str) -> None:
     """What to type where the program is installed already, or by another tool."""
-    st.markdown(_("Run that command in a terminal on Linux or macOS, or in WSL on Windows. To use uv instead:"))
-    st.code(f"uvx --from {run.program} {join}", language=None, wrap_lines=True)
+    st.markdown(
+        _(
+            "Run that command in a terminal on Linux, on a Mac with Apple silicon, or in WSL on Windows. To use uv "
+            "instead:"
+        )
+    )
+    constraints = f"{run.program.rpartition('/')[0]}/constraints.txt"
+    uvx = f"uvx --torch-backend auto --constraints {constraints} --from {run.program} {join}"
+    st.code(uvx, language=None, wrap_lines=True)
     st.markdown(_("If the program is already installed:"))
     st.code(join, language=None, wrap_lines=True)
 
@@ -115,7 +122,7 @@ def _who_may(run: Run, progress: Progress) -> str:
     if progress.paused:
         return ":material/pause_circle: " + _("Closed to newcomers for now: please come back later.")
     if run.access.open:
-        return ":material/lock_open: " + _("Open to everybody: choose a name and begin.")
+        return ":material/lock_open: " + _("Open to everybody: run the command and begin.")
     groups = [
         _("members of {organization}").format(organization=f"**{texts.name(one)}**") for one in run.access.organizations
     ]

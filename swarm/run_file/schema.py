@@ -89,7 +89,7 @@ class OptimizerSection(Section):
         (0.9, 0.999), strict=False, description="decay rates of the averages of the gradient and its square"
     )
     epsilon: float = Field(1e-6, gt=0, description="added to the denominator of Adam's update")
-    weight_decay: float = Field(0.01, ge=0, description="decoupled from biases and layer norms")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled (AdamW's); biases and layer norms have none")
     max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
     momentum: DecayRate = Field(0.95, description="decay rate of Muon's average of the gradient")
 
@@ -153,7 +153,7 @@ class CoordinatorSection(Section):
     trackio: str | None = Field(
         None,
         pattern=r"^(https?://[^\s?#@]+|[\w.-]+/[\w.-]+)$",
-        description="mirror figures to this Trackio Space (OWNER/NAME), or to a Trackio server of one's own (URL)",
+        description="a Trackio Space (OWNER/NAME), or a Trackio server of one's own (URL), to mirror figures to",
     )
     probes: Annotated[list[str], Field(max_length=MOST_PROBES)] = Field(
         default_factory=list,
@@ -190,7 +190,8 @@ class AccessSection(Section):
     )
     robust: Literal["off", "watch", "enforce"] = Field(
         "watch",
-        description="gradients too large for their samples, of 5 or more members: show them, or scale them down",
+        description="gradients too large for their samples, where 5 or more users bring some: off, watch (show them) "
+        "or enforce (scale them down, too)",
     )
 
     @model_validator(mode="after")
@@ -272,7 +273,7 @@ def load_run(path: Path) -> RunFile:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise RunFileError(f"{path}: no such run file; see runs/ for examples") from None
+        raise RunFileError(f"{path}: no such run file; `sahaj new` writes one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RunFileError(f"{path}: cannot be read as a run file ({error})") from None
     try:

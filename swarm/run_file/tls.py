@@ -25,7 +25,11 @@ class TLSSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _auto(cls, given: Any) -> Any:
-        return {} if given == "auto" else given
+        if given == "auto":
+            return {}
+        if not isinstance(given, dict):
+            raise ValueError(f"must be auto, or a section with certificate and key, or ports, got {given!r}")
+        return given
 
     @model_validator(mode="after")
     def _both_files(self) -> "TLSSection":

@@ -214,15 +214,19 @@ def test_a_broken_identity_is_named(run_file: Path, content: bytes):
     file = run_file.parent / "state" / "identity.key"
     file.parent.mkdir()
     file.write_bytes(content)
-    done = sahaj("coordinator", run_file, "--state", "state", "--resume", cwd=run_file.parent)
+    done = sahaj("coordinator", run_file, "--state", "state", cwd=run_file.parent)
     assert_one_line(done, "identity.key", "remove it")
     assert file.read_bytes() == content
 
 
 def test_where_there_is_nothing_to_go_on_from_no_run_begins_by_resuming(run_file: Path):
     done = sahaj("coordinator", run_file, "--state", "state", "--resume", cwd=run_file.parent)
-    assert_one_line(done, "--resume", "state holds no earlier run", "--state FOLDER")
+    assert_one_line(done, "--resume", "state has neither a log nor a checkpoint", "--state FOLDER", "--from-hub")
     assert not (run_file.parent / "state").exists()
+    identity = run_file.parent / "state" / "identity.key"  # as from a backup of keys alone
+    load_identity(identity).lock.close()
+    done = sahaj("coordinator", run_file, "--state", "state", "--resume", cwd=run_file.parent)
+    assert_one_line(done, "--resume", "state has neither a log nor a checkpoint")
 
 
 def test_a_state_folder_of_another_run_is_refused(run_file: Path):

@@ -74,10 +74,10 @@ def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTes
     progress = small.ask("progress").json()
     run = small.ask("run").json()
     app = show()
-    assert not app.exception
-    assert app.title[0].value == run["name"]
+    assert not app.exception and app.title[0].value == run["name"]
     assert app.code[0].value == run["one_line"]
-    assert [one.value for one in app.code[1:3]] == [f"uvx --from {run['program']} {run['join']}", run["join"]]
+    with_uv = rf"uvx .* --constraints \S+/program/constraints.txt --from {run['program']} {run['join']}"
+    assert re.fullmatch(with_uv, app.code[1].value) and app.code[2].value == run["join"]
     shown = figures(app)
     assert shown["Global step"] == f"{progress['step']:,}"
     assert shown["Samples"] == texts.number(progress["samples"])

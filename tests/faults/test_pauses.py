@@ -83,7 +83,9 @@ def test_a_trainer_is_paused_and_resumed_from_the_page_over_a_restart_of_the_coo
     asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
     swarm.wait(lambda: asha.said(COUNTING) and bela.said(COUNTING), "first samples")
     order(swarm, "pause")
-    swarm.wait(lambda: "Pausing: you have paused this machine on your page" in text_of(asha), "pause of asha")
+    swarm.wait(
+        lambda: "Pausing: you have paused this machine on the page My machines" in text_of(asha), "pause of asha"
+    )
     swarm.wait(lambda: [one.pause for one in _sessions(swarm)] == ["paused"], "pause in the ledger")
     stands = newest_step_said(bela)
     swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")
@@ -109,7 +111,7 @@ def test_a_trainer_that_has_left_for_a_pause_of_the_page_comes_back_when_it_is_r
     asha = swarm.trainer("asha", by_command=True, environment={"PYTHONPATH": path})
     swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
     order(swarm, "pause")
-    waits = "Not joining yet: you have paused this machine on your page"
+    waits = "Not joining yet: you have paused this machine on the page My machines"
     swarm.wait(lambda: waits in text_of(asha), "pause of asha")
     swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
     swarm.wait(lambda: [one.pause for one in _sessions(swarm) if one.left] == ["paused"], "goodbye")

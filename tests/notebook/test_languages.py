@@ -39,7 +39,7 @@ def test_a_bengali_notebook_speaks_bengali() -> None:
     notebook = nbformat.reads(notebook_for(LINK, PROGRAM, run="river", language="bn").decode(), as_version=4)
     above, cell, below = (one.source for one in notebook.cells)
     assert above.startswith("# river-এ যোগ দিন\n") and below.startswith("## এরপর যা দেখবেন\n")
-    assert cell.startswith("# @title যোগ দিতে গোল বোতামটি চাপুন {")
+    assert cell.startswith("# @title যোগ দিতে এই ঘরটি চালান {")
     assert texts_in(cell)["The run's link: "] == "প্রশিক্ষণের লিংক: "
 
 

@@ -97,7 +97,7 @@ def test_a_notebook_of_kaggle_trains_as_a_member_until_the_run_is_over(
     assert contributed(shown) > 0
     swarm.wait(lambda: swarm.ledger.sessions()[0].samples == contributed(shown), "credit for what the notebook says")
     assert "Joining from Kaggle" in shown and f"Global step {swarm.run.optimizer.total_steps} of" in shown
-    assert "Press the round button to join again." in shown
+    assert "Run the cell again to join again." in shown
     assert token not in nbformat.writes(kernel.client.nb)
 
 

@@ -60,13 +60,13 @@ class Pause:
         """For the volunteer, after "pausing: "."""
         until = f"{self.until:%H:%M}" if self.until is not None else ""
         return {
-            Cause.ORDER: _("while the file named by --pause-file exists"),
-            Cause.PAGE: _("you have paused this machine on your page; it goes on when you resume it there"),
+            Cause.ORDER: _("the file of --pause-file exists (remove it to go on)"),
+            Cause.PAGE: _("you have paused this machine on the page My machines (resume it there)"),
             Cause.PERSON: _("somebody is using this machine"),
             Cause.BATTERY: _("this machine is on battery power (use --on-battery to train anyway)"),
             Cause.METERED: _("this connection is metered (use --on-metered to train anyway)"),
-            Cause.TRAFFIC: _("today's traffic limit (--max-traffic) is used up, until {time}"),
-            Cause.HOURS: _("until {time}"),
+            Cause.TRAFFIC: _("today's traffic limit (--max-traffic) is used up; training goes on at {time}"),
+            Cause.HOURS: _("outside the hours of --when; training begins at {time}"),
             Cause.LIMIT: _(
                 "the GPU is above --max-temperature or --max-power even when idle, or its driver does not answer"
             ),

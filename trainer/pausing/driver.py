@@ -21,9 +21,10 @@ def driver_of(uuid: str, wishes: Wishes, clock: Callable[[], float], library: An
     Raises:
         WishError: it cannot be read.
     """
-    options = "--max-temperature and --max-power"
+    limits = {"--max-temperature": wishes.max_temperature, "--max-power": wishes.max_power}
+    options = " and ".join(option for option, limit in limits.items() if limit is not None)
     if not uuid:
-        raise WishError(f"{options} are for GPUs of NVIDIA, which this run would not use here; leave them out")
+        raise WishError(f"{options}: only for an NVIDIA GPU, which training would not use here; leave it out")
     try:
         library = library or importlib.import_module("pynvml")
         library.nvmlInit()
@@ -32,10 +33,11 @@ def driver_of(uuid: str, wishes: Wishes, clock: Callable[[], float], library: An
         read()
     except ModuleNotFoundError:
         raise WishError(
-            f"{options} need a package beside this program: {sys.executable} -m pip install nvidia-ml-py"
+            f"{options}: needs the package nvidia-ml-py: {sys.executable} -m pip install nvidia-ml-py, or "
+            f"uv pip install --python {sys.executable} nvidia-ml-py"
         ) from None
     except Exception as error:  # the library's own kind, which is there only with it
-        raise WishError(f"{options}: the driver of NVIDIA does not tell them ({error}); leave them out") from None
+        raise WishError(f"{options}: NVIDIA's driver does not report it ({error}); leave it out") from None
     return read
 
 

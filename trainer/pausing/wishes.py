@@ -99,7 +99,7 @@ def _occasion(text: str, written: str) -> Occasion:
         else:
             raise WishError(
                 f"--when {written!r}: must be always, idle, night or hours such as 22:00-07:00; "
-                "idle,night is either of two, idle+night both at once"
+                "idle,night means when one of them holds, idle+night when both do"
             )
     return found
 

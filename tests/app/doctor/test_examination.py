@@ -229,7 +229,7 @@ def test_passes(observed: Observed, changes: dict[str, Any], mark: Mark, words: 
         ({FIRST: None}, Mark.OK, "one known peer takes connections on TCP port 31337"),
         ({FIRST: REFUSED}, Mark.FAULT, "QmFirst: nothing is listening there.*TCP to port 31337"),
         ({FIRST: SILENT, SECOND: SILENT}, Mark.FAULT, "no answer.*port 31337, 4001"),
-        ({FIRST: SILENT, SECOND: None}, Mark.WARNING, "the coordinator's libp2p port.*QmFirst: no answer"),
+        ({FIRST: SILENT, SECOND: None}, Mark.WARNING, "the coordinator's port for peers.*QmFirst: no answer"),
         ({FIRST: None, SECOND: REFUSED}, Mark.WARNING, "1 of 2 known peers.*QmSecond: nothing is listening there"),
         ({FIRST: OSError(errno.EHOSTUNREACH, "x")}, Mark.FAULT, "no network route"),
         ({FIRST: None, replace(FIRST, host="10.0.0.1"): SILENT}, Mark.OK, "one known peer"),

@@ -169,7 +169,7 @@ def test_a_proxy_that_wants_a_login(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_proxy_of_a_kind_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("all_proxy", "gopher://127.0.0.1:70")
-    with raises_problem(ProblemKind.PROXY, r"127.0.0.1:70 \(ALL_PROXY\).*of a kind"):
+    with raises_problem(ProblemKind.PROXY, r"127.0.0.1:70 \(ALL_PROXY\).*of this kind"):
         CoordinatorClient("https://192.0.2.7")
 
 

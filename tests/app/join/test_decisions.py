@@ -60,7 +60,9 @@ def test_the_plan_says_who_and_what():
     assert "Joining large" in lines[0]
     assert any("alice" in line and "unverified" not in line for line in lines)
     assert any("Ctrl-C" in line for line in lines)
-    assert any("device, address, figures and gradients" in line for line in lines), "it is said what others get to see"
+    assert any("device, figures and hours" in line and "address and gradients" in line for line in lines), (
+        "it is said what others get to see"
+    )
     lines = plan(LARGE, "~bob", verified=False, client_mode=True)
     assert any("unverified" in line and "HF_TOKEN" in line and "--name" in line for line in lines)
     assert any("client mode" in line for line in lines)

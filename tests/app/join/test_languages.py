@@ -94,8 +94,10 @@ def test_a_refusal_says_in_the_persons_language_what_is_the_matter(
 
 def test_a_refusal_whose_words_are_known_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "bn")
-    paused = Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back later")
-    assert told(paused) == "আয়োজক এই প্রশিক্ষণে বিরতি দিয়েছেন; পরে আসুন"
+    paused = Refused(
+        error=Refusal.PAUSED, message="the organizer has closed this run to newcomers for now; try again later"
+    )
+    assert told(paused) == "আয়োজক আপাতত নতুনদের জন্য এই প্রশিক্ষণ বন্ধ রেখেছেন; পরে আবার চেষ্টা করুন"
 
 
 def little() -> RunFile:

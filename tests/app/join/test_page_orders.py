@@ -106,7 +106,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     join(opened.url, own)
     assert len(trained.calls) == 1
     said = capsys.readouterr().out
-    assert "Not joining yet: you have paused this machine on your page; it goes on when you resume it" in said
+    assert "Not joining yet: you have paused this machine on the page My machines (resume it there)" in said
 
 
 def test_files_that_are_none_are_of_a_new_peer(tmp_path: Path) -> None:

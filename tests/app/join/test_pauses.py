@@ -55,7 +55,7 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
 
     assert long_pauses.wait_until_over(watch, said.append, sleep)
     assert said == [
-        "Not joining yet: until 22:00.",
+        "Not joining yet: outside the hours of --when; training begins at 22:00.",
         "Not joining yet: this machine is on battery power (use --on-battery to train anyway).",
     ]
     assert now == datetime.datetime(2026, 11, 26, 22)
@@ -115,7 +115,7 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "1")
     join(opened.url, options(tmp_path, name="asha"))
     assert tries == 5 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
-    assert capsys.readouterr().out.count("nothing listens there. It tries again every 0 s.") == 1
+    assert capsys.readouterr().out.count("nothing listens there. The program tries again every 0 s.") == 1
 
 
 def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs_not_be_there_at_night(
@@ -150,7 +150,7 @@ def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) ->
     watch._traffic = lambda: 2_000_000_000
     pause = watch.look()
     assert pause is not None and pause.reason.startswith(
-        "today's traffic limit (--max-traffic) is used up, until 00:00"
+        "today's traffic limit (--max-traffic) is used up; training goes on at 00:00"
     )
     assert [one.name for one in (tmp_path / "peer").iterdir()] == ["traffic.json"]
     watch._traffic = lambda: 2_000_000_001

@@ -24,8 +24,9 @@ def test_what_is_told() -> None:
     assert describe(told, NOW) == [
         "In river you are asha.",
         "12,345 samples in 6.2 hours: rank 3.",
-        "Your page: https://pages.example/my_machines?key=abc",
-        "The key is good for 30 days. Keep it to yourself: its holder can pause your machines.",
+        "Your page My machines: https://pages.example/my_machines?key=abc",
+        "The key is good for 30 days. Keep it to yourself: anybody who has it can pause your machines and "
+        "change your team.",
     ]
     unknown = dataclasses.replace(told, key=OURS.model_copy(update={"user": "~asha", "peer_id": "Qm"}), figures=None)
     lines = describe(dataclasses.replace(unknown, dashboard=""), NOW)

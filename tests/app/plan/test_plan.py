@@ -82,7 +82,7 @@ def test_what_would_help_is_found(run: RunFile):
         return forecast(of, rows).changes[0].name
 
     gpus = volunteers(count=30, samples_per_second=100.0, client_mode=True)
-    assert best([gpus, volunteers(up=5.0)]) == "a host at 1,000 Mbit/s that averages"
+    assert best([gpus, volunteers(up=5.0)]) == "a machine at 1,000 Mbit/s that only averages"
     assert best([gpus, volunteers(up=1000.0, down=1000.0)], averaging(run, compression="none")) in (
         "averaging.compression: float16",
         "a batch of 8,192",

@@ -53,6 +53,9 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
         evaluator.evaluate(Snapshot(5, state, {}), threading.Event())
         caller.lose(list(caller.alive()))
         evaluator.evaluate(Snapshot(6, state, {}), threading.Event())
+        leaving = threading.Event()
+        leaving.set()
+        assert evaluator.evaluate(Snapshot(7, state, {}), leaving) is None
         alone = [one.loss for one in ledger.evaluations()]
         recorded = [one.loss_with_experts for one in ledger.evaluations()]
     finally:

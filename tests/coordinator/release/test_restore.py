@@ -110,7 +110,9 @@ def test_who_asks_for_what_there_is_not_is_told(restore: Restore, run: RunFile, 
     hub.failing = 503
     with pytest.raises(ReleaseError, match=r"river/boats: the Hub is failing \(status 503\)"):
         restore(asked=True)
-    assert restore() == ["attention: the Hub's release is not used (river/boats: the Hub is failing (status 503))"]
+    (said,) = restore()
+    assert said.startswith("attention: the Hub's release is not used (river/boats: the Hub is failing (status 503));")
+    assert said.endswith("start with --from-hub")
 
 
 def test_another_runs_release_is_not_taken(restore: Restore, run: RunFile, released: Path, state_folder: Path):

@@ -301,7 +301,7 @@ def test_a_long_value_is_cut(run_yaml):
 
 
 def test_a_missing_file_is_called_missing(tmp_path):
-    assert complaint(tmp_path / "absent.yaml") == "no such run file; see runs/ for examples"
+    assert complaint(tmp_path / "absent.yaml") == "no such run file; `sahaj new` writes one"
 
 
 def test_a_folder_is_no_run_file(tmp_path):

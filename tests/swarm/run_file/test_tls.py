@@ -34,7 +34,7 @@ def test_auto_is_all_defaults(given: object) -> None:
             "access.tls: key is missing; give the two PEM files, or neither: tls: auto",
         ),
         ({"tls": {"prt": 8443}}, r"unknown key access\.tls\.prt; did you mean port\?"),
-        ({"tls": "yes"}, "access.tls must be a section with keys of its own, got 'yes'"),
+        ({"tls": "yes"}, "access.tls: must be auto, or a section with certificate and key, or ports, got 'yes'"),
     ],
 )
 def test_what_is_missing_is_named(access: dict[str, Any], complaint: str) -> None:

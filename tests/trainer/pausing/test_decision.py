@@ -114,7 +114,7 @@ def test_a_pause_that_ends_at_a_known_time_says_when(
 ) -> None:
     pause = reason_to_pause(now, NOBODY, Wishes(when(written)))
     assert pause == Pause(Cause.HOURS, ends)
-    assert pause.reason == f"until {ends:%H:%M}"
+    assert pause.reason == f"outside the hours of --when; training begins at {ends:%H:%M}"
     tomorrow = datetime.datetime(2026, 11, 27)
     assert reason_to_pause(now, Facts(traffic=1e9), Wishes(max_traffic=1.0)) == Pause(Cause.TRAFFIC, tomorrow)
 

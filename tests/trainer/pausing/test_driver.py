@@ -58,9 +58,9 @@ def test_power_is_a_mean_between_two_looks() -> None:
 
 def test_a_limit_that_cannot_be_held_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wishes = Wishes(max_temperature=70.0)
-    with pytest.raises(WishError, match=r"for GPUs of NVIDIA, .* leave them out"):
+    with pytest.raises(WishError, match=r"--max-temperature: only for an NVIDIA GPU, .* leave it out"):
         driver_of("", wishes, lambda: 0.0, Library())
-    with pytest.raises(WishError, match=r"does not tell them \(Driver Not Loaded\)"):
+    with pytest.raises(WishError, match=r"does not report it \(Driver Not Loaded\)"):
         driver_of(UUID, wishes, lambda: 0.0, Library(fails=True))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(WishError, match="-m pip install nvidia-ml-py"):
