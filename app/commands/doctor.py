@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.startup import PROCESS_STARTED, set_verbosity
-from swarm.language import SOURCE, VARIABLE, speak
+from swarm.language import SOURCE, VARIABLE, _, speak
 
 
 def doctor(
@@ -34,7 +34,7 @@ def doctor(
     from swarm.version import program_version
 
     console = Console()
-    with Console(stderr=True).status(f"checking, for {patience:.0f} s at most"):
+    with Console(stderr=True).status(_("checking, for {n} s at most").format(n=f"{patience:.0f}")):
         seen = observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED)))
     if isinstance(seen.run, RunSeen) and seen.run.description is not None:
         speak(seen.run.description.language)

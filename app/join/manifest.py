@@ -16,6 +16,7 @@ from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import Manifest, TokenizerFile
 from swarm.errors import RunFileError
 from swarm.files import remove_partials, write_file
+from swarm.language import _
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 from swarm.run_file.strict_yaml import read_yaml
 from swarm.run_file.validation_messages import shown
@@ -160,7 +161,7 @@ def check_own_text(data: Path) -> None:
         JoinProblem: it is not.
     """
     if not data.exists():
-        raise JoinProblem(ProblemKind.MANIFEST, f"{data}: no such file or folder; correct --data")
+        raise JoinProblem(ProblemKind.MANIFEST, _("{path}: no such file or folder; correct --data").format(path=data))
 
 
 def _own_text(data: Path, text_column: str) -> DataSource:

@@ -15,6 +15,7 @@ from app.me.page_orders import FILE_NAME, kept_pass
 from swarm.access.key_messages import KeyAnswer, KeyRequest, to_sign
 from swarm.access.passes import PassRefused, read_pass
 from swarm.identity import read_key
+from swarm.language import _
 
 PATH = "/api/me/key"
 
@@ -46,8 +47,12 @@ def ask_for_key(
         check_token(token, allow_write=allow_write_token)
         return client.parse(KeyAnswer, client.ask("POST", PATH, bearer=token.value))
     if not folders or not (folders[0] / IDENTITY).is_file():
-        where = f"{state}: no peer's folder" if state else f"{client.base}: no peer of this run on this machine"
-        raise JoinProblem(ProblemKind.TOKEN_MISSING, f"{where}; join first, or set HF_TOKEN to a token of yours")
+        told = (
+            _("{place}: not the folder of a peer; join first, or set HF_TOKEN to a token of yours")
+            if state
+            else _("{place}: this machine has not joined this run; join first, or set HF_TOKEN to a token of yours")
+        )
+        raise JoinProblem(ProblemKind.TOKEN_MISSING, told.format(place=state or client.base))
     request = sign_request(folders[0] / IDENTITY, run_name, time.time())
     return client.parse(KeyAnswer, client.ask("POST", PATH, body=request.model_dump(mode="json")))
 

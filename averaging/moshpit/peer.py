@@ -1,4 +1,4 @@
-"""A peer of a run in small groups: a machine with the same face as that of the log (`averaging.protocol.peer`).
+"""A peer of a run in small groups: a machine with the same interface as that of the log (`averaging.protocol.peer`).
 
 One peer counts the samples of all, and says when a step begins and who takes part (`group_progress`). All compute the
 same groups from that (`group_keys`). After the rounds of a step (`group_step`) each peer applies the mean that it has;

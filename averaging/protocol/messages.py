@@ -174,7 +174,7 @@ class Plan(Message, frozen=True):
 
 
 class Piece(Message, frozen=True):
-    """Member to reducer: its gradient in one chunk, the sum of the planned buffers. The process adds the numbers."""
+    """Member to reducer: its gradient in one chunk, the mean of the planned buffers. The process adds the numbers."""
 
     ballot: Ballot
     chunk: int

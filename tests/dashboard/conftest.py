@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from tests.dashboard.coordinators import Switch
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.hosting import hosts, with_experts, write_credit
 from tests.recorded_month.serving import Served, serving
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
 REFRESH = 0.5  # seconds: tests do not wait long
@@ -98,8 +98,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     place = tmp_path_factory.mktemp("space")
     shutil.copytree(Path(dashboard.__file__).parent, place / "dashboard", ignore=shutil.ignore_patterns("__pycache__"))
     switch, log = Switch(), place / "log"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     where = ["--server.address", "127.0.0.1", "--server.port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -13,7 +13,8 @@ from tests.dashboard.conftest import Pages
 from tests.peers.conftest import corpus as corpus
 from tests.peers.conftest import small_swarm as small_swarm
 from tests.peers.conftest import tokenizer_folder as tokenizer_folder
-from tests.support.small_swarm import SmallSwarm, free_port
+from tests.support.ports import free_port
+from tests.support.small_swarm import SmallSwarm
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm

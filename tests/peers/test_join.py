@@ -12,7 +12,8 @@ from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import remembered_peers
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
-from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
+from tests.support.ports import free_port
+from tests.support.small_swarm import SmallSwarm, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, signal_group, text_of
+from tests.support.ports import free_port
+from tests.support.small_swarm import SmallSwarm, newest_step_said, signal_group, text_of
 from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

@@ -5,7 +5,6 @@ import datetime
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.support.ports import free_ports
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -120,9 +120,3 @@ def self_signed(
     )
     certificate.write_bytes(made.public_bytes(Encoding.PEM))
     key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now."""
-    with contextlib.ExitStack() as held:
-        return [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]

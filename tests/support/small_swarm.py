@@ -3,10 +3,8 @@
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -22,12 +20,12 @@ from coordinator.state_folder import ADDRESSES, URL
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.support.forked import Forked, run_sahaj, start_function
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
 NAME = "small-run"
 LOOPBACK = "127.0.0.1"
 LOOK_EVERY = 0.1  # seconds
-PORTS = range(20_000, 30_000)  # which no system gives to whoever asks for any port
 MICRO_BATCH = 64  # samples: some 50 ms; peers tell the swarm of every batch, and shorter ones would flood it
 STEPS_DONE = re.compile(r"global step ([\d,]+) of")
 TAKEN_OVER = re.compile(r"Loaded the state of global step (\d+)")
@@ -233,14 +231,6 @@ def text_of(peer: Peer) -> str:
 def newest_step_said(peer: Peer) -> int:
     """The newest global step in a peer's log, 0 if it named none."""
     return max((int(step.replace(",", "")) for step in peer.said(STEPS_DONE)), default=0)
-
-
-def free_port() -> int:
-    """A TCP port of this machine that nobody listens on, and that stays free until it is used."""
-    while True:
-        port = secrets.choice(PORTS)  # not by a seed, which tests that run beside this one may have set alike
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def living_processes(peer: Peer) -> list[str]:

@@ -1,4 +1,4 @@
-"""ALBERT's sentence-order instances: two consecutive pieces of a document, swapped half of the time.
+"""Samples of two consecutive pieces of a document, swapped half of the time if the model learns their order.
 
 ALBERT, section 3.1: text of one document is packed to the sample's length and cut into A and B at
 a sentence boundary; the model tells the right order from the swapped one.

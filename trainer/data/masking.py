@@ -1,4 +1,4 @@
-"""Which tokens the model has to predict: spans of 1 to n tokens, 15 % of each sample.
+"""Which tokens the model has to predict: spans of 1 to n tokens, a set fraction of each sample.
 
 ALBERT, section 3.1 (n-gram masking, p(n) proportional to 1/n) and BERT, section 3.1 (80 % become
 [MASK], 10 % a random token, 10 % stay as they are). No loop over rows or spans.

@@ -1,6 +1,6 @@
 """ALBERT with the masked-LM head, and with that for the order of segments or without (Lan et al. 2020), cheap to train.
 
-The vocabulary projection runs on the masked positions only: 15 % of them, and on a small model it
+The vocabulary projection runs on the masked positions only, by default 15 % of all; on a small model it
 is most of the work. The losses are those of Transformers' `AlbertForPreTraining` and `AlbertForMaskedLM`.
 """
 

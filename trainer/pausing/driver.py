@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from swarm.language import _
 from trainer.pausing.duty_cycle import Gpu
 from trainer.pausing.wishes import WishError, Wishes
 
@@ -22,9 +23,10 @@ def driver_of(uuid: str, wishes: Wishes, clock: Callable[[], float], library: An
         WishError: it cannot be read.
     """
     limits = {"--max-temperature": wishes.max_temperature, "--max-power": wishes.max_power}
-    options = " and ".join(option for option, limit in limits.items() if limit is not None)
+    options = ", ".join(option for option, limit in limits.items() if limit is not None)
     if not uuid:
-        raise WishError(f"{options}: only for an NVIDIA GPU, which training would not use here; leave it out")
+        told = _("{options}: only for an NVIDIA GPU, which training would not use here; leave it out")
+        raise WishError(told.format(options=options))
     try:
         library = library or importlib.import_module("pynvml")
         library.nvmlInit()
@@ -32,12 +34,14 @@ def driver_of(uuid: str, wishes: Wishes, clock: Callable[[], float], library: An
         read = _Reading(library, handle, wishes, clock)
         read()
     except ModuleNotFoundError:
-        raise WishError(
-            f"{options}: needs the package nvidia-ml-py: {sys.executable} -m pip install nvidia-ml-py, or "
-            f"uv pip install --python {sys.executable} nvidia-ml-py"
-        ) from None
+        told = _(
+            "{options}: needs the package nvidia-ml-py: {python} -m pip install nvidia-ml-py, or "
+            "uv pip install --python {python} nvidia-ml-py"
+        )
+        raise WishError(told.format(options=options, python=sys.executable)) from None
     except Exception as error:  # the library's own kind, which is there only with it
-        raise WishError(f"{options}: NVIDIA's driver does not report it ({error}); leave it out") from None
+        told = _("{options}: NVIDIA's driver does not report it ({error}); leave it out")
+        raise WishError(told.format(options=options, error=error)) from None
     return read
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 from jeepney import DBusAddress
 
+from swarm.language import _
 from trainer.pausing.bus import Bus, NoAnswer
 from trainer.pausing.daily_traffic import DailyTraffic
 from trainer.pausing.decision import Facts
@@ -75,8 +76,10 @@ class Machine:
         """
         if self._wishes.when.asks_for_idle and self._idleness() is None:
             raise WishError(
-                f"--when {self._wishes.when.written}: this machine does not tell whether somebody uses it; "
-                "name hours instead, such as --when night"
+                _(
+                    "--when {written}: this machine does not tell whether somebody uses it; name hours instead, such "
+                    "as --when night"
+                ).format(written=self._wishes.when.written)
             )
 
     def _is_metered(self) -> bool:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from swarm.errors import SahajError
+from swarm.language import _
 
 NIGHT = "22:00-07:00"
 IDLE_AFTER = 5.0  # minutes without a key or a movement, after which nobody uses this machine
@@ -98,8 +99,10 @@ def _occasion(text: str, written: str) -> Occasion:
             found = Occasion(idle=found.idle, hours=hours)
         else:
             raise WishError(
-                f"--when {written!r}: must be always, idle, night or hours such as 22:00-07:00; "
-                "idle,night means when one of them holds, idle+night when both do"
+                _(
+                    "--when {written}: must be always, idle, night or hours such as 22:00-07:00; idle,night means when "
+                    "one of them holds, idle+night when both do"
+                ).format(written=repr(written))
             )
     return found
 

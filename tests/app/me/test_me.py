@@ -109,5 +109,5 @@ def test_without_a_token_or_a_peer(coordinator: StandIn, tmp_path: Path, monkeyp
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with raises_problem(ProblemKind.TOKEN_MISSING, "join first"):
         me(coordinator.url, print)
-    with raises_problem(ProblemKind.TOKEN_MISSING, "no peer's folder"):
+    with raises_problem(ProblemKind.TOKEN_MISSING, "not the folder of a peer"):
         me(coordinator.url, print, state=tmp_path)

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from app.organizing import dashboard
-from app.organizing.dashboard import DashboardError, free_port, run_dashboard
+from app.organizing.dashboard import DashboardError, run_dashboard
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -91,9 +92,9 @@ def test_a_port_in_use_is_named_with_the_way_out(coordinator: str) -> None:
             run_dashboard(coordinator, "127.0.0.1", port, None, print)
 
 
-def test_an_address_of_another_machine_is_refused() -> None:
+def test_an_address_of_another_machine_is_refused(coordinator: str) -> None:
     with pytest.raises(DashboardError, match=r"--host 192\.0\.2\.1"):
-        free_port("192.0.2.1", 8501)
+        run_dashboard(coordinator, "192.0.2.1", 8501, None, print)
 
 
 def test_without_streamlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, coordinator: str) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from swarm.access.passes import load_authority
 from tests.averaging.swarm.peer import take_part
 from tests.support.forked import Forked, start_function
 from tests.support.hosts import Hosts
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -49,8 +49,7 @@ class Peers:
 
     def __post_init__(self) -> None:
         load_authority(self.folder / "authority.key")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self.port = server.getsockname()[1]
+        self.port = free_port()
 
     def start(self, name: str, client_mode: bool = False) -> Peer:
         """One more; the first one is the coordinator."""

@@ -9,7 +9,8 @@ from coordinator.http.server import Server
 from coordinator.https.authority import CertificateError, describe, obtain
 from coordinator.https.service import redirecting
 from tests.coordinator.https.conftest import HOST
-from tests.support.acme_authority import Authority, free_ports
+from tests.support.acme_authority import Authority
+from tests.support.ports import free_ports
 
 
 def test_a_certificate_is_obtained_and_the_account_is_used_again(authority: Authority, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from swarm.errors import SwarmError
 from swarm.run_file import RunFile, dump_run
 from tests.access.attackers.crowds.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
-from tests.support.acme_authority import Authority, free_ports, self_signed
+from tests.support.acme_authority import Authority, self_signed
+from tests.support.ports import free_ports
 from tests.support.waiting import PATIENCE
 
 MakeRun = Callable[..., RunFile]

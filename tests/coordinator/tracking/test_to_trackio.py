@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_swarm import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
 pytest.importorskip("trackio")
