@@ -1,6 +1,5 @@
 """What `sahaj admin` does: it sends an organizer's command to a running coordinator."""
 
-import json
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -13,12 +12,10 @@ from pydantic import BaseModel
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
-from swarm.access.user_names import is_one_line
-from swarm.files import write_file
-from trainer.console.terminal_text import printable
+from app.organizing.flags import LONGEST_EVIDENCE, describe_flags, write_evidence
+from swarm.access.user_names import UNVERIFIED, is_one_line
 
 LONGEST_KEY = 1024  # characters
-LONGEST_EVIDENCE = 2**28  # bytes
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
@@ -68,9 +65,20 @@ EFFECTS = {
     ),
     Action.REMOVE_TEAM: Effect("name", "The team {0} is removed; its people keep their own credit."),
     Action.RENAME_TEAM: Effect("name", "The team {0} is called {1} now."),
-    Action.FLAGS: Effect(None, "No flags."),
-    Action.EVIDENCE: Effect("name", "There is no proof against {0}."),
+    Action.FLAGS: Effect(None, ""),  # what is told of these two is in `app.organizing.flags`
+    Action.EVIDENCE: Effect("name", ""),
 }
+
+UNCHANGED = {  # orders about a name, and what is said when they change nothing
+    Action.ALLOW: "{0} was allowed already.",
+    Action.DISALLOW: "Nothing has changed: no order had allowed {0}; if the run file lets {0} in, `ban {0}` does not.",
+    Action.BAN: "{0} was banned already.",
+    Action.UNBAN: "Nothing has changed: {0} was not banned.",
+}
+UNKNOWN = (
+    "{0} is banned, but nobody of that name has given anything yet. The leaderboard has the names; a self-chosen one "
+    "begins with ~, as in `sahaj admin LINK ban '~{0}'`."
+)
 
 
 def admin(
@@ -108,6 +116,8 @@ def admin(
             if action is Action.EVIDENCE:
                 path = f"/api/admin/evidence?{urlencode(body)}"
                 return write_evidence(client.ask("GET", path, bearer=key, at_most=LONGEST_EVIDENCE), body["name"])
+            if action in UNCHANGED:
+                return _decide_about(client, key, action, body["name"])
             client.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
         except JoinProblem as problem:
             if problem.status in (401, 403):
@@ -118,6 +128,36 @@ def admin(
                 ) from None
             raise
     return EFFECTS[action].done.format(argument, body.get("new")) if argument else _done_without(action)
+
+
+def _decide_about(client: CoordinatorClient, key: str, action: Action, name: str) -> str:
+    before = _decided(client.ask("GET", "/api/admin/decisions", bearer=key))
+    after = _decided(client.ask("POST", f"/api/admin/{action.value}", bearer=key, body={"name": name}))
+    if after == before:
+        return UNCHANGED[action].format(name)
+    if action is Action.BAN and not (name.startswith(UNVERIFIED) or _has_given(client, name)):
+        return UNKNOWN.format(name)
+    return EFFECTS[action].done.format(name)
+
+
+def _decided(answer: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """Who is banned, and who is allowed by an order."""
+    try:
+        found = _Decisions.model_validate_json(answer)
+    except ValueError:
+        raise JoinProblem(
+            ProblemKind.MANIFEST, "the coordinator's answer is no list of decisions; is it of another version?"
+        ) from None
+    return found.banned, found.allowed
+
+
+def _has_given(client: CoordinatorClient, name: str) -> bool:
+    """Whether the run knows a name, or cannot say."""
+    try:
+        client.ask("GET", f"/api/person?{urlencode({'user': name})}")
+    except JoinProblem as problem:
+        return problem.status != 404
+    return True
 
 
 def body_of(action: Action, argument: str | None, new: str | None = None) -> dict[str, Any]:
@@ -160,46 +200,6 @@ def _new_name(text: str) -> str:
             ProblemKind.MALFORMED, f"rename-team: the new name must be one line of at most {LONGEST_NAME} characters"
         )
     return text.strip()
-
-
-def describe_flags(answer: bytes, now: float) -> str:
-    """One line for each flag; `now` is the unix time in seconds.
-
-    Raises:
-        JoinProblem: the answer is not a coordinator's.
-    """
-    try:
-        flags = [_Flag.model_validate(one) for one in json.loads(answer)]
-    except (ValueError, TypeError):
-        raise JoinProblem(
-            ProblemKind.MANIFEST, "the coordinator's answer is not a list of flags; is it of another version?"
-        ) from None
-    lines = [
-        f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
-        f" - {one.times:,} times, last {_ago(now - one.last)} ago"
-        for one in flags
-    ]
-    return "\n".join(lines) or EFFECTS[Action.FLAGS].done
-
-
-def write_evidence(answer: bytes, name: str) -> str:
-    """Into a file of this folder; returns a line for each thing that is proved, and where it stands.
-
-    Raises:
-        JoinProblem: the answer is not a coordinator's, or the file cannot be written.
-    """
-    try:
-        found = [_Evidence.model_validate(one) for one in json.loads(answer)]
-    except (ValueError, TypeError):
-        raise JoinProblem(
-            ProblemKind.MANIFEST, "the coordinator's answer is not evidence; is it of another version?"
-        ) from None
-    if not found:
-        return EFFECTS[Action.EVIDENCE].done.format(printable(name))
-    file = Path(f"evidence-{''.join(one if one.isalnum() else '-' for one in name)}.json")
-    write_file(file, answer)
-    lines = [f"{printable(one.user)} {printable(one.what)}, step {one.step:,}" for one in found]
-    return "\n".join([*lines, f"{file}: the signed messages that prove it; keep the file"])
 
 
 def read_key(path: Path) -> str:
@@ -246,22 +246,6 @@ def _example(action: Action) -> str:
     return f"sahaj admin LINK {action.value} {examples.get(action, 'alice')}"
 
 
-class _Evidence(BaseModel):
-    user: str
-    what: str
-    step: int
-
-
-class _Flag(BaseModel):
-    user: str
-    peer_id: str
-    what: str
-    times: int
-    last: float
-
-
-def _ago(seconds: float) -> str:
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{max(0.0, seconds):.0f} s"
+class _Decisions(BaseModel):
+    banned: frozenset[str]
+    allowed: frozenset[str]

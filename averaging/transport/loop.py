@@ -143,4 +143,6 @@ async def join_daemon(dht: DHT) -> P2P:
 
 
 def _log(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if isinstance(context.get("exception"), asyncio.CancelledError):
+        return  # Python 3.11 asks a stream's task how it has failed also when it was cancelled, as at the end
     logger.error(f"in the averaging's event loop: {context.get('message')}", exc_info=context.get("exception"))

@@ -1,8 +1,10 @@
 """The organizer's commands, against a server that speaks the contract."""
 
 import json
+import re
 import time
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -27,11 +29,6 @@ def key_file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("action", "argument", "body"),
     [
-        ("allow", "alice", {"name": "alice"}),
-        ("disallow", "alice", {"name": "alice"}),
-        ("ban", " mallory ", {"name": "mallory"}),
-        ("ban", "~ক\u09cd\u200cষ", {"name": "~ক\u09cd\u200cষ"}),
-        ("unban", "mallory", {"name": "mallory"}),
         ("announce", "back {soon}", {"text": "back {soon}"}),
         ("announce", "", {"text": ""}),
         ("pause", None, {}),
@@ -50,6 +47,45 @@ def test_an_action_is_carried_out(
     assert (heard.path, heard.bearer, heard.body) == (f"/api/admin/{action}", KEY, body)
     assert is_one_line(line)
     assert (argument or "").strip() in line
+
+
+def lists(banned: str = "", allowed: str = "") -> dict[str, list[str]]:
+    """Decisions about one name at most."""
+    return {"banned": [banned] if banned else [], "allowed": [allowed] if allowed else []}
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "before", "after", "said"),
+    [
+        ("allow", "alice", lists(), lists(allowed="alice"), "alice may join."),
+        ("allow", "alice", lists(allowed="alice"), lists(allowed="alice"), "allowed already"),
+        ("disallow", "alice", lists(allowed="alice"), lists(), "`allow alice` is taken back"),
+        ("disallow", "alice", lists(), lists(), "no order had allowed alice.*ban alice"),
+        ("ban", " mallory ", lists(), lists("mallory"), "mallory is banned; every peer"),
+        ("ban", "mallory", lists("mallory"), lists("mallory"), "banned already"),
+        ("ban", "ghost", lists(), lists("ghost"), "ghost is banned, but nobody .* ban '~ghost'"),
+        ("ban", "~ক\u09cd\u200cষ", lists(), lists("~ক\u09cd\u200cষ"), "~ক\u09cd\u200cষ is banned; every"),
+        ("unban", "mallory", lists("mallory"), lists(), "mallory is no longer banned"),
+        ("unban", "malory", lists("mallory"), lists("mallory"), "malory was not banned"),
+    ],
+)
+def test_a_decision_about_a_name_is_told_with_what_it_has_changed(
+    server: StandIn,
+    key_file: Path,
+    action: str,
+    name: str,
+    before: dict[str, list[str]],
+    after: dict[str, list[str]],
+    said: str,
+):
+    server.answers["GET /api/admin/decisions"] = Answer(body=before)
+    server.answers[f"POST /api/admin/{action}"] = Answer(body=after)
+    person = f"GET /api/person?{urlencode({'user': name.strip()})}"
+    server.answers[person] = Answer(404 if name == "ghost" else 200, body={})
+    line = admin(server.url, key_file, action, name)
+    order = next(heard for heard in server.heard if heard.path == f"/api/admin/{action}")
+    assert (order.bearer, order.body) == (KEY, {"name": name.strip()})
+    assert is_one_line(line) and re.search(said, line)
 
 
 def test_a_team_is_renamed(server: StandIn, key_file: Path):
@@ -116,6 +152,7 @@ def test_the_key_does_not_travel_in_the_clear(key_file: Path):
 
 
 def test_the_coordinators_refusal_is_told(server: StandIn, key_file: Path):
+    server.answers["GET /api/admin/decisions"] = Answer(body=lists())
     server.answers["POST /api/admin/ban"] = Answer(422, refused("malformed", "nobody: no such user"))
     with pytest.raises(JoinProblem, match="nobody: no such user"):
         admin(server.url, key_file, "ban", "nobody")

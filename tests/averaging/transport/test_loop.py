@@ -50,6 +50,19 @@ def test_a_call_that_takes_too_long_is_cancelled(loop: LoopThread):
     assert ended.wait(60)
 
 
+def test_what_fails_in_a_callback_is_logged_but_not_what_was_cancelled(
+    loop: LoopThread, caplog: pytest.LogCaptureFixture
+):
+    def ends_with(error: BaseException) -> None:
+        raise error
+
+    for error in (asyncio.CancelledError(), ValueError("no")):
+        loop.soon(ends_with, error)
+    loop.call(double(1))
+    (logged,) = (record for record in caplog.records if record.name == "averaging.transport.loop")
+    assert logged.exc_info is not None and logged.exc_info[0] is ValueError
+
+
 def test_what_was_begun_is_not_collected_while_it_waits(loop: LoopThread):
     ended = []
 
