@@ -18,8 +18,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # after -m has chosen
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with peers wait much of the time: among the others, these use the cores meanwhile."""
+    if not hasattr(config, "workerinput"):
+        return  # in one process tests stay in their order, and what those of a file share is set up once
     others = [item for item in items if item.get_closest_marker("swarm") is None]
     with_peers = [item for item in items if item.get_closest_marker("swarm") is not None]
     places = [(number + 0.5) / len(others) for number in range(len(others))]

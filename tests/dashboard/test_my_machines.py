@@ -37,6 +37,7 @@ def test_machines_are_paused_and_resumed_by_the_link(
     browser: Browser, pages: Pages, small: Served, width: str, scheme: str, language: str
 ) -> None:
     pages.switch.lead_to(small.url)
+    small.report()
     user = somebody(small)
     machines = small.context.ledger.people.machines(user, 200)
     key, _ = issue_key(small.context.authority, small.context.run.name, user, None)

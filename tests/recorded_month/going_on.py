@@ -67,7 +67,6 @@ class GoingOn:
         )
         for brought in self._brought.values():
             brought.clear()
-        self._minutes.note(self.step)
 
     def _work(self) -> None:
         before = time.time()
@@ -78,6 +77,7 @@ class GoingOn:
             while self._gathered >= self._run.averaging.target_batch_size:
                 self._take_step(now)
             self.tell(now)
+            self._minutes.note(self.step)
 
     def _take_step(self, now: float) -> None:
         target = self._run.averaging.target_batch_size

@@ -39,6 +39,8 @@ class Served:
 
     url: str
     context: ServiceContext
+    report: Callable[[], None]
+    """Have those who were there at the beginning report once more: two minutes later they would be gone."""
 
     def ask(self, path: str) -> httpx.Response:
         """What it answers to a question of its API."""
@@ -82,7 +84,7 @@ def serving(
     if going_on:
         swarm.start()
     try:
-        yield Served(server.url, context)
+        yield Served(server.url, context, lambda: swarm.tell(time.time()))
     finally:
         if going_on:
             swarm.stop()
