@@ -98,6 +98,8 @@ def test_a_spot_instance_finishes_the_step_that_it_is_in(start: Start):
     swarm = start(target=5 * STEP_SAMPLES)
     bela = swarm.living("bela")
     swarm.catch(bela, "accumulating")
+    swarm.let_go(bela, "accumulating")
+    swarm.catch(bela, "accumulating")  # again: with nothing in the step, there is nothing to finish
     before = newest_step_said(bela)
     bela.process.send_signal(signal.SIGTERM)
     swarm.let_go(bela, "accumulating")

@@ -59,7 +59,7 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
         before = samples()
         swarm.wait(lambda: samples() > before, "batch of asha")  # noqa: B023
         order.touch()
-        swarm.wait(lambda: text_of(asha).count("Pausing: while the file") == number, f"pause {number}")  # noqa: B023
+        swarm.wait(lambda: text_of(asha).count("Pausing: the file of") == number, f"pause {number}")  # noqa: B023
         if number % 10 == 0:
             stands, gathered = newest_step_said(bela), samples()
             swarm.wait(lambda: newest_step_said(bela) >= stands + 2, "steps of bela alone")  # noqa: B023
