@@ -127,7 +127,7 @@ def _enter_patiently(
     *,
     retries: bool,
 ) -> tuple[Admitted, bool]:
-    """Enter the run; with `retries`, as nobody is there after a pause, try again while a problem may pass."""
+    """Enter the run; with `retries`, try again while a problem may pass: after a pause no person does so."""
     said = False
     while True:
         try:

@@ -29,7 +29,6 @@ def _(text: str) -> str:
 
 
 STOPPED = mark("Stopped. Run the cell again to go on.")
-# by exit status
 CLOSING_LINES = {
     0: mark("Run the cell again to join again."),
     130: STOPPED,

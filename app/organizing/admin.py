@@ -42,7 +42,7 @@ class Effect:
     """The argument of an action, and what is said when it is done."""
 
     argument: str | None  # its key in the request
-    done: str
+    done: str = ""  # empty: the answer is told (`app.organizing.flags`)
 
 
 EFFECTS = {
@@ -65,19 +65,18 @@ EFFECTS = {
     ),
     Action.REMOVE_TEAM: Effect("name", "The team {0} is removed; its people keep their own credit."),
     Action.RENAME_TEAM: Effect("name", "The team {0} is called {1} now."),
-    Action.FLAGS: Effect(None, ""),  # what is told of these two is in `app.organizing.flags`
-    Action.EVIDENCE: Effect("name", ""),
+    Action.FLAGS: Effect(None),
+    Action.EVIDENCE: Effect("name"),
 }
-
 UNCHANGED = {  # orders about a name, and what is said when they change nothing
     Action.ALLOW: "{0} was allowed already.",
-    Action.DISALLOW: "Nothing has changed: no order had allowed {0}; if the run file lets {0} in, `ban {0}` does not.",
+    Action.DISALLOW: "Nothing has changed: no order had allowed {0}. To shut {0} out: `ban {0}`.",
     Action.BAN: "{0} was banned already.",
     Action.UNBAN: "Nothing has changed: {0} was not banned.",
 }
 UNKNOWN = (
-    "{0} is banned, but nobody of that name has given anything yet. The leaderboard has the names; a self-chosen one "
-    "begins with ~, as in `sahaj admin LINK ban '~{0}'`."
+    "{0} is banned, but nobody with that name has contributed yet. Copy the name from the leaderboard; a self-chosen "
+    "name begins with ~, as in `sahaj admin LINK ban '~{0}'`."
 )
 
 
@@ -131,24 +130,14 @@ def admin(
 
 
 def _decide_about(client: CoordinatorClient, key: str, action: Action, name: str) -> str:
-    before = _decided(client.ask("GET", "/api/admin/decisions", bearer=key))
-    after = _decided(client.ask("POST", f"/api/admin/{action.value}", bearer=key, body={"name": name}))
+    before = client.parse(_Decisions, client.ask("GET", "/api/admin/decisions", bearer=key))
+    order = client.ask("POST", f"/api/admin/{action.value}", bearer=key, body={"name": name})
+    after = client.parse(_Decisions, order)
     if after == before:
         return UNCHANGED[action].format(name)
     if action is Action.BAN and not (name.startswith(UNVERIFIED) or _has_given(client, name)):
         return UNKNOWN.format(name)
     return EFFECTS[action].done.format(name)
-
-
-def _decided(answer: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """Who is banned, and who is allowed by an order."""
-    try:
-        found = _Decisions.model_validate_json(answer)
-    except ValueError:
-        raise JoinProblem(
-            ProblemKind.MANIFEST, "the coordinator's answer is no list of decisions; is it of another version?"
-        ) from None
-    return found.banned, found.allowed
 
 
 def _has_given(client: CoordinatorClient, name: str) -> bool:

@@ -1,16 +1,17 @@
 """What `sahaj admin` tells of audits: flags a line each, and the evidence of what is proved."""
 
-import json
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.files import write_file
 from trainer.console.terminal_text import printable
 
+T = TypeVar("T")
+
 LONGEST_EVIDENCE = 2**28  # bytes
-NO_FLAGS = "No flags."
 
 
 def describe_flags(answer: bytes, now: float) -> str:
@@ -19,18 +20,13 @@ def describe_flags(answer: bytes, now: float) -> str:
     Raises:
         JoinProblem: the answer is not a coordinator's.
     """
-    try:
-        flags = [_Flag.model_validate(one) for one in json.loads(answer)]
-    except (ValueError, TypeError):
-        raise JoinProblem(
-            ProblemKind.MANIFEST, "the coordinator's answer is not a list of flags; is it of another version?"
-        ) from None
+    flags = _read(list[_Flag], answer, "a list of flags")
     lines = [
         f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
         f" - {one.times:,} times, last {_ago(now - one.last)} ago"
         for one in flags
     ]
-    return "\n".join(lines) or NO_FLAGS
+    return "\n".join(lines) or "No flags."
 
 
 def write_evidence(answer: bytes, name: str) -> str:
@@ -39,12 +35,7 @@ def write_evidence(answer: bytes, name: str) -> str:
     Raises:
         JoinProblem: the answer is not a coordinator's, or the file cannot be written.
     """
-    try:
-        found = [_Evidence.model_validate(one) for one in json.loads(answer)]
-    except (ValueError, TypeError):
-        raise JoinProblem(
-            ProblemKind.MANIFEST, "the coordinator's answer is not evidence; is it of another version?"
-        ) from None
+    found = _read(list[_Evidence], answer, "evidence")
     if not found:
         return f"There is no proof against {printable(name)}."
     file = Path(f"evidence-{''.join(one if one.isalnum() else '-' for one in name)}.json")
@@ -65,6 +56,15 @@ class _Flag(BaseModel):
     what: str
     times: int
     last: float
+
+
+def _read(kind: type[T], answer: bytes, what: str) -> T:
+    try:
+        return TypeAdapter(kind).validate_json(answer)
+    except ValidationError:
+        raise JoinProblem(
+            ProblemKind.MANIFEST, f"the coordinator's answer is not {what}; is it of another version?"
+        ) from None
 
 
 def _ago(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """The shell around the protocol's machine: it hands in what happens, and carries out what the machine asks for.
 
-A trainer adds gradients from its own thread; everything else happens in the event loop of the peer, but averaging,
-steps and disk writes, which worker threads do.
+A trainer adds gradients from its own thread; everything else happens in the event loop of the peer, except averaging,
+steps and disk writes, which run in worker threads.
 """
 
 import asyncio

@@ -122,7 +122,7 @@ def _who_may(run: Run, progress: Progress) -> str:
     if progress.paused:
         return ":material/pause_circle: " + _("Closed to newcomers for now: please come back later.")
     if run.access.open:
-        return ":material/lock_open: " + _("Open to everybody: run the command and begin.")
+        return ":material/lock_open: " + _("Open to everybody. Run the command below to begin.")
     groups = [
         _("members of {organization}").format(organization=f"**{texts.name(one)}**") for one in run.access.organizations
     ]

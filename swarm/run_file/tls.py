@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from swarm.run_file.section import Section
+from swarm.run_file.validation_messages import shown
 
 LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 
@@ -27,8 +28,8 @@ class TLSSection(Section):
     def _auto(cls, given: Any) -> Any:
         if given == "auto":
             return {}
-        if not isinstance(given, dict):
-            raise ValueError(f"must be auto, or a section with certificate and key, or ports, got {given!r}")
+        if not isinstance(given, dict | TLSSection):
+            raise ValueError(f"must be auto, or a section with certificate and key, or ports, got {shown(given)}")
         return given
 
     @model_validator(mode="after")

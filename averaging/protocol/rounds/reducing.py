@@ -16,7 +16,7 @@ from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced,
 from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 
-MOST_SESSIONS = 8  # of one peer, whose pieces are remembered
+MOST_SESSIONS = 8  # sessions of one peer whose pieces are remembered
 
 
 @dataclass
