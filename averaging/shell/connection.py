@@ -22,6 +22,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import Authority
 from swarm.identity import Identity
 from swarm.run_file import RunFile
+from swarm.tasks import end_tasks
 
 LOOK_EVERY = 0.25  # seconds between two looks at the streams: which have broken or carry something, and how much
 GOODBYE = 3.0  # seconds for the last words
@@ -131,8 +132,7 @@ class Connection:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        await end_tasks(self._tasks)
         if self._puncher is not None:
             await self._puncher.stop()
         if self._transport is not None:

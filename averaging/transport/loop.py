@@ -11,6 +11,8 @@ from hivemind.dht import DHT
 from hivemind.p2p import P2P
 from hivemind.utils import get_logger
 
+from swarm.tasks import end_tasks
+
 logger = get_logger(__name__)
 
 T = TypeVar("T")
@@ -131,10 +133,7 @@ class Tasks:
 
     async def cancel(self) -> None:
         """End all of them."""
-        tasks = list(self._running)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(list(self._running))
 
 
 async def join_daemon(dht: DHT) -> P2P:

@@ -16,6 +16,7 @@ from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part, split
 from swarm import clock
 from swarm.errors import StorageError
+from swarm.tasks import end_tasks
 
 logger = get_logger(__name__)
 
@@ -78,9 +79,7 @@ class Copying:
 
     async def stop(self) -> None:
         """End all tasks."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await end_tasks(list(self._tasks.values()))
 
     def _last(self, uid: Uid) -> float:
         return self._tried_at.get(uid, float("-inf"))

@@ -27,6 +27,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import StorageError
 from swarm.identity import Identity
+from swarm.tasks import end_tasks
 
 logger = get_logger(__name__)
 
@@ -133,7 +134,7 @@ class Hosting:
         Returns:
             The experts whose newest state could not be written.
         """
-        await _end(self._tasks)
+        await end_tasks(self._tasks)
         await self._copying.stop()
         await self._recovering.stop()
         self._service.leaves = True
@@ -149,7 +150,7 @@ class Hosting:
         except Exception as error:
             logger.debug(f"the host's record was not withdrawn: {error!r}")
         if self._working is not None:
-            await _end([self._working])
+            await end_tasks([self._working])
         return lost
 
     async def _hand_over(self) -> None:
@@ -276,9 +277,3 @@ class Hosting:
 
 def _snapshot(expert: TrainedExpert) -> tuple[int, bytes]:
     return expert.version, to_bytes(expert)
-
-
-async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -20,6 +20,7 @@ from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part
 from experts.versions import steps_taken
 from swarm.errors import StorageError
+from swarm.tasks import end_tasks
 
 logger = get_logger(__name__)
 
@@ -98,8 +99,7 @@ class Recovering:
     async def stop(self) -> None:
         """End the task."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
 
     async def _ask(self, coordinator: PeerID, uids: Set[Uid]) -> None:
         connection = self._connect(coordinator)

@@ -29,6 +29,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import count_refusal
 from swarm.rate_limit import RateLimit
+from swarm.tasks import end_tasks
 
 logger = get_logger(__name__)
 
@@ -78,9 +79,7 @@ class ExpertService:
         """Close all streams."""
         with contextlib.suppress(*UNREACHED, KeyError):
             await asyncio.wait_for(self._p2p.remove_binary_stream_handler(HANDLE), self._limits.hello)
-        for stream in list(self._streams):
-            stream.cancel()
-        await asyncio.gather(*self._streams, return_exceptions=True)
+        await end_tasks(list(self._streams))
 
     async def _accept(self, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -213,9 +212,7 @@ class _Answering:
 
     async def close(self) -> None:
         """End all of them."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(list(self._tasks))
 
     async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, bytes]]) -> None:
         try:

@@ -25,6 +25,7 @@ from experts.remote.greeting import Greeting
 from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
 from swarm.errors import SwarmError
+from swarm.tasks import end_tasks
 
 logger = get_logger(__name__)
 
@@ -60,8 +61,7 @@ class StateCollection:
         """Answer nobody any longer."""
         await self._service.stop()
         if self._working is not None:
-            self._working.cancel()
-            await asyncio.gather(self._working, return_exceptions=True)
+            await end_tasks([self._working])
 
     async def collect(self, patience: float, look_again: float = LOOK_AGAIN) -> Collected:
         """Copy each state with more steps than ours, once, from the host that serves the expert.
