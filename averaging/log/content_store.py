@@ -1,6 +1,5 @@
 """What a peer holds by digest: chunks of updates and of snapshots, and manifests, in memory or in a folder."""
 
-import contextlib
 import hashlib
 import logging
 import re
@@ -10,7 +9,7 @@ from collections.abc import Iterable, KeysView
 from pathlib import Path
 
 from swarm.errors import StorageError
-from swarm.files import fsync, remove_partials, storage_errors, write_file
+from swarm.files import fsync, fsync_all, remove_partials, storage_errors, write_file
 
 logger = logging.getLogger(__name__)
 
@@ -111,10 +110,8 @@ class Store:
         with self._lock:
             digests = sorted(self._unflushed)
         with storage_errors(self._folder):
-            for digest in digests:  # without the lock: it takes long
-                with contextlib.suppress(FileNotFoundError):
-                    fsync(self._folder / digest)
-            if digests:
+            if digests:  # without the lock: it takes long
+                fsync_all(self._folder / digest for digest in digests)
                 fsync(self._folder)
         with self._lock:
             self._unflushed.difference_update(digests)

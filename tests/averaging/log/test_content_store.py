@@ -128,12 +128,12 @@ def test_flushing_reaches_the_disk_once_for_each_content(tmp_path: Path, monkeyp
     one, other = sorted([put(store, b"one"), put(store, b"other")])
     assert flushed == []
     store.flush()
-    assert flushed == [one, other, "contents"]
+    assert (sorted(flushed[:-1]), flushed[-1]) == ([one, other], "contents")
     store.flush()
     put(store, b"one")
     store.forget([put(store, b"gone")])
     store.flush()
-    assert flushed == [one, other, "contents"]
+    assert len(flushed) == 3
 
 
 def test_a_full_disk_leaves_the_others_and_says_so(tmp_path: Path) -> None:
