@@ -1,5 +1,7 @@
 """The command line. Each command imports what it needs when it runs, so that `sahaj --help` is quick."""
 
+import atexit
+import gc
 import os
 import sys
 from pathlib import Path
@@ -18,7 +20,7 @@ from app.options import (
     RunArgument,
     VerboseOption,
 )
-from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
+from app.startup import INTERRUPTED, loading_libraries, say_stopped, set_verbosity, start_peer
 from swarm.errors import SahajError
 from swarm.logging import logs
 from swarm.secret_variables import hide_secrets
@@ -100,7 +102,8 @@ def coordinator(
     from swarm.run_file import load_run
 
     loaded = load_run(run)  # reports a mistake in it before the imports, which take seconds
-    from coordinator.main import CoordinatorOptions, coordinate
+    with loading_libraries():
+        from coordinator.main import CoordinatorOptions, coordinate
 
     options = CoordinatorOptions(
         state_folder=state or Path(f"{loaded.name}-state"),
@@ -223,6 +226,7 @@ app.command()(release.release)
 def main() -> None:
     """Run a command; a foreseen problem ends in one line and an exit status, not in a traceback."""
     hide_secrets()
+    atexit.register(gc.freeze)  # else Python takes seconds at the end to look through the modules of torch
     logs.log_uncaught(_unknown_log())
     try:
         app()

@@ -14,7 +14,7 @@ from app.options import (
     VerboseOption,
     WriteTokenOption,
 )
-from app.startup import start_peer
+from app.startup import loading_libraries, start_peer
 from swarm.logging import logs
 
 
@@ -37,11 +37,12 @@ def host_experts(
 ) -> None:
     """Host experts of the run behind a link for its trainers, until it is over or you leave (Ctrl-C)."""
     start_peer(verbose=verbose, log_level=log_level)
-    from app.hosting.host_experts import HostOptions
-    from app.hosting.host_experts import host_experts as host
-    from app.join.problems import refer_to_doctor
-    from swarm.errors import SahajError
-    from trainer.options import VolunteerOptions
+    with loading_libraries():
+        from app.hosting.host_experts import HostOptions
+        from app.hosting.host_experts import host_experts as host
+        from app.join.problems import refer_to_doctor
+        from swarm.errors import SahajError
+        from trainer.options import VolunteerOptions
 
     options = HostOptions(
         experts=experts,

@@ -98,11 +98,12 @@ def join(
 ) -> None:
     """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
     start_peer(verbose=verbose, log_level=log_level)
-    from app.join.join import JoinOptions
-    from app.join.join import join as join_run
-    from app.join.problems import refer_to_doctor
-    from swarm.errors import SahajError
-    from trainer.options import VolunteerOptions
+    with startup.loading_libraries():
+        from app.join.join import JoinOptions
+        from app.join.join import join as join_run
+        from app.join.problems import refer_to_doctor
+        from swarm.errors import SahajError
+        from trainer.options import VolunteerOptions
 
     chosen = VolunteerOptions(
         client_mode=client_mode,

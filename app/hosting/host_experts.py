@@ -14,6 +14,7 @@ from app.join.coordinator_client import CoordinatorClient
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
+from app.startup import loading_libraries
 from swarm.language import _
 from swarm.logging.startup_timer import StartupTimer
 from swarm.run_file import RunFile
@@ -123,7 +124,7 @@ def plan(run: RunFile, settings: "ExpertSettings", capacity: int, user: str) -> 
 
 
 def _serve(host: Host, options: HostOptions, timer: StartupTimer, console: HostConsole) -> None:
-    with timer("loading the libraries of hosting"):
+    with timer("loading the libraries of hosting"), loading_libraries():
         from app.hosting.serving import serve
     admitted = host.admitted
     renewal = admitted.renewal(console.message, work="hosting")

@@ -17,6 +17,7 @@ from app.join.peer_folder import default_folder
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
 from app.me.page_orders import PageOrders
+from app.startup import loading_libraries
 from swarm.language import _
 from swarm.logging.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
@@ -179,7 +180,7 @@ def _train(
     page: PageOrders,
 ) -> bool:
     """Returns whether this peer has left for a long pause."""
-    with timer("loading the libraries of training"):
+    with timer("loading the libraries of training"), loading_libraries():
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
