@@ -228,6 +228,10 @@ class CollaborativeOptimizer:
         self.check()
         return self._shell.may_compute(overlap=self._overlap)
 
+    def await_state(self, seconds: float) -> None:
+        """Wait until there is a newer state than at the last call, or for so many seconds."""
+        self._shell.await_state(seconds)
+
     def begin_batch(self) -> int:
         """Have the newest parameters in the model; returns their step."""
         state = self._shell.begin_batch()

@@ -24,7 +24,7 @@ from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
 SMOOTHING = 0.9  # of the speed shown, per batch
-PAUSE = 0.05  # seconds that a step without a batch waits
+PAUSE = 0.05  # seconds that a step without a batch waits, at most
 LACKING = 20.0  # seconds without text after which the volunteer is told
 OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
@@ -82,7 +82,7 @@ class TrainingLoop:
         """Compute a batch if one is needed and `compute`, or wait a moment; then publish this session's record."""
         counted, messages = False, self._pausing()
         if not compute or self._pause is not None or not self._optimizer.trains:
-            time.sleep(PAUSE)
+            self._optimizer.await_state(PAUSE)
             self._computed_at = time.monotonic()
             self._stop_awaiting_text()
         elif not self._pauses.duty.may_begin() or time.monotonic() < self._fitting.try_at:

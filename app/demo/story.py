@@ -18,7 +18,6 @@ NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
 STARTED = 600.0  # seconds to the first global step: on a busy machine programs load for minutes
 STALLED = 120.0  # seconds without a new global step after which something is wrong
 POLL_EVERY = 0.25  # seconds
-RECORDS_WITHIN = 4.0  # seconds in which all records of a global step arrive, on a slow machine too
 LINES = 20  # about global steps
 MICRO_BATCH = 16  # samples at a time: half a second on half a core
 
@@ -82,7 +81,6 @@ class Story:
             self._tell(f"{host.name}'s power plug is pulled; its experts are left out until the standby serves", "red")
 
         self._wait_for_step(total)
-        self._wait(RECORDS_WITHIN + POLL_EVERY)
         self._tell("the last global step is done; the coordinator evaluates and saves")
         self._wait_for_checkpoint(total)
         for peer in self.trainers:
@@ -135,13 +133,10 @@ class Story:
         if done > self._step:
             self._step_seconds = (now - self._step_at) / (done - self._step)
             self._step, self._step_at = done, now
-        # the trainers' records of a step come within a second or two of each other
-        settled = done if now - self._step_at > RECORDS_WITHIN else done - 1
         for one in steps:
-            if one.step < settled:
-                self._told = one.step + 1
-                if has_line(one.step + 1, self._run.optimizer.total_steps):
-                    self._tell(describe_step(one, self._run.optimizer.total_steps))
+            self._told = one.step + 1
+            if has_line(one.step + 1, self._run.optimizer.total_steps):
+                self._tell(describe_step(one, self._run.optimizer.total_steps))
         for peer in (*self.trainers, *self.hosts):
             if peer.process.poll() not in (None, 0) and not peer.fate.startswith("killed"):
                 raise SwarmError(f"{peer.name} ended early ({peer.last_words()}); see {peer.log}")

@@ -214,6 +214,11 @@ class Shell:
                 return is_fresh(state.step, machine.head.step)
             return state.step == machine.head.step and not machine.in_round(self._loop.time())
 
+    def await_state(self, seconds: float) -> None:
+        """Wait until there is a newer state than at the last call, or for so many seconds."""
+        self.stepping.stepped.wait(seconds)
+        self.stepping.stepped.clear()
+
     def progress(self) -> Progress:
         """Towards the next global step."""
         with self._locked.lock:

@@ -6,6 +6,7 @@ So a proposal is on the disk after the entries before it, and what a disk still 
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -73,6 +74,7 @@ class Stepping:
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
         self.round_seconds: float | None = None  # of the header that was applied last
+        self.stepped = threading.Event()  # there is a newer state
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
 
@@ -173,6 +175,7 @@ class Stepping:
         with self._locked.lock:
             self._locked.gradients.keep(self._locked.machine.buffers.numbers)
             machine.reached(entry.header.step, self._loop.time())
+        self.stepped.set()
 
     async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
         with self._locked.lock:
