@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from swarm.progress_bar import LINE_EVERY, ProgressBar
+from swarm.display.progress_bar import LINE_EVERY, ProgressBar
 
 
 class FineTuningProgress:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from tokenizers import Tokenizer, processors
 
+from swarm.display.progress_bar import ProgressBar
 from swarm.errors import TokenizerError
-from swarm.progress_bar import ProgressBar
 from swarm.run_file import RunFile
 from tokenizer.alphabet import certain_characters, with_common_characters
 from tokenizer.normalization import SPACE, build_normalizer, rules_of

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from app.new.sizing import Text, vocabulary_for
 from app.new.sources import documents_of, run_with, told_documents
+from swarm.display.progress_bar import ProgressBar
 from swarm.errors import DataError
-from swarm.progress_bar import ProgressBar
 from swarm.run_file import DataSource
 from tokenizer.alphabet import common_characters
 from tokenizer.report import measure

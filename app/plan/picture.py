@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.plan.forecast import Forecast
-from swarm import charts
+from swarm.display import charts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

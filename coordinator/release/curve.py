@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.release.facts import Curves
-from swarm import charts
+from swarm.display import charts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

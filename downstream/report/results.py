@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from downstream.tasks.task import Scores
-from swarm import charts
+from swarm.display import charts
 from swarm.files import write_file
 
 if TYPE_CHECKING:

@@ -68,6 +68,9 @@ class Swarm:
     def computes_at(self, speed: float) -> None:
         self.speeds.append(speed)
 
+    def await_state(self, seconds: float) -> None:
+        """There is none to wait for."""
+
     def publish(self, session: str, step: int, speed: float, *_: Any) -> None:
         self.published.append(speed)
 

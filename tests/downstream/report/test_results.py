@@ -20,7 +20,7 @@ from downstream.report.results import (
     paint,
     write_picture,
 )
-from swarm.charts import HEIGHT, WIDTH
+from swarm.display.charts import HEIGHT, WIDTH
 from swarm.errors import StorageError
 
 
