@@ -19,7 +19,6 @@ from tests.simulation.world import World
 
 TICK = 0.5
 BATCH = 1.0  # seconds
-NOTICED = 0.5  # share of the others whose systems say at once that a connection to the dead is broken
 
 
 class Process:
@@ -73,15 +72,6 @@ class Process:
         self.is_alive, self.died_at = False, self.world.now
         self.world.has_died()
         self.world.note(f"dies {self.session}")
-        for other in self.world.processes.values():
-            if self.world.random.random() < NOTICED:
-                self.world.after(TICK * self.world.random.random(), other.loses, self.session)
-
-    def loses(self, session: str) -> None:
-        """The connection to another one breaks."""
-        if self.is_alive and not self.is_frozen:
-            self.machine.lost(session, self.world.now)
-            self.carry_out()
 
     def freeze(self, seconds: float) -> None:
         """Stand still: what comes waits."""

@@ -73,11 +73,6 @@ class PeerViews:
         if session in self.peers:
             self.peers[session].heard_at = now
 
-    def lost(self, session: str, now: float) -> None:
-        """The connection to a peer has broken: it is not expected before it is heard of again."""
-        if session in self.peers:
-            self.peers[session].heard_at = now - 2 * HEARD
-
     def present(self, instance: str, now: float) -> dict[str, PeerView]:
         """The peers that stand at a header and have been heard of lately."""
         return {

@@ -162,7 +162,6 @@ class Convening:
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
-        self._progress.views.lost(session, now)
         if self.round is not None:
             self.round.lost(session, now)
 

@@ -82,10 +82,8 @@ class Round:
         self.advance(now)
 
     def lost(self, session: str, now: float) -> None:
-        """The connection to a peer has broken: it is not waited for, and its parts go to stand-ins."""
-        if self.phase is Phase.MEETING:
-            self.is_absent(session, now)
-        elif self._reducing is not None:
+        """The connection to a peer has broken: its parts go to stand-ins."""
+        if self._reducing is not None:
             self._reducing.lost(session)
             self.advance(now)
 

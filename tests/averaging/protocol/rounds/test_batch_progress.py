@@ -66,35 +66,6 @@ def test_it_is_counted_on_again_after_a_while_and_later_each_time() -> None:
     assert not peer.missed
 
 
-def test_one_whose_connection_breaks_is_not_waited_for_before_it_is_heard_of_again() -> None:
-    machine = leading(target_samples=4)
-    machine.contacts([ASHA, EVE], 0.0)
-
-    def sent(kind: type) -> list[str]:
-        return [one.to for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, kind)]
-
-    def calls(contact: Contact, ballot: int, now: float) -> None:
-        offers = (Offer(0, weight=9, samples=9, loss=None),)
-        machine.receive(contact.session, Call(machine.log.tip.digest, Ballot(ballot, ME.session), offers, None), now)
-
-    machine.receive(EVE.session, Report(machine.head, 1), 0.5)
-    machine.receive(ASHA.session, Report(machine.head, 9), 0.6)
-    assert set(sent(Meet)) == {ASHA.session, EVE.session}
-    calls(ASHA, 1, 0.7)
-    assert not sent(Plan)
-    machine.lost(EVE.session, 0.8)  # while it is waited for
-    assert ASHA.session in sent(Plan)
-
-    other = leading(target_samples=4)
-    other.contacts([ASHA, EVE], 0.0)
-    other.receive(EVE.session, Report(other.head, 9), 0.5)
-    other.take_actions()
-    other.lost(EVE.session, 0.6)
-    assert EVE.session not in other.progress.views.expected(other.log.tip.digest, 0.7)
-    other.receive(EVE.session, Report(other.head, 9), 0.8)
-    assert EVE.session in other.progress.views.expected(other.log.tip.digest, 0.9)
-
-
 def test_it_counts_where_no_other_brings_anything() -> None:
     views = told(_coordinator=0, bela=4, chand=9)
     assert set(views.expected("here", now=11.0)) == {"_coordinator", "bela", "chand"}
