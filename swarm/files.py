@@ -68,7 +68,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
             _clear(leftover)
         partial.mkdir(parents=True)
         yield partial
-        fsync_all((*partial.rglob("*"), partial))
+        for entry in (*partial.rglob("*"), partial):
+            fsync(entry)
         try:
             if path.exists():
                 path.replace(old)
@@ -116,7 +117,7 @@ def fsync(path: Path) -> None:
 def fsync_all(paths: Iterable[Path]) -> None:
     """Have the contents of files on the disk; those that are gone are passed over.
 
-    They wait together: a journaling file system writes its journal once for all that wait, which for the 25 chunks of a
+    They wait together: a journaling file system writes its journal once for all that wait, which for the chunks of a
     small update takes a tenth of the time that one after the other does.
     """
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-AGAIN = 1.0  # seconds; longer than a task takes to clean up
+AGAIN = 1.0  # seconds between two cancellations; longer than a task takes to clean up
 
 
 async def end_tasks(tasks: Collection["asyncio.Future[Any]"]) -> None:

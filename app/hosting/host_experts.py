@@ -83,8 +83,9 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
             ),
         )
     with timer("checking this machine"):
-        from app.hosting.capacity import capacity, measure
-        from experts.host.settings import settings_of
+        with loading_libraries():
+            from app.hosting.capacity import capacity, measure
+            from experts.host.settings import settings_of
 
         settings = settings_of(run)
         assert settings is not None, "the run has experts"

@@ -16,6 +16,7 @@ from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from app.join.refusals import REASONS
+from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
 from swarm.dht import remembered_peers
@@ -249,7 +250,7 @@ def ask_for_pass(
     Raises:
         SahajError: another process is this peer, or the coordinator does not let it in.
     """
-    with timer("loading the program"):
+    with timer("loading the program"), loading_libraries():
         from swarm.identity import load_identity
     if problem := keep_private(peer_folder):
         say(problem)

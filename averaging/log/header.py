@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from averaging.log.packing import Packed, pack, unpack
 
-FORMAT = 3  # of the encoding below
+FORMAT = 4  # of the encoding below, and of the chunks that headers name
 
 
 def peer_of(session: str) -> str:

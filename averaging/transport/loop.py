@@ -133,7 +133,8 @@ class Tasks:
 
     async def cancel(self) -> None:
         """End all of them."""
-        await end_tasks(list(self._running))
+        while self._running:  # one that is about to end may begin another
+            await end_tasks(list(self._running))
 
 
 async def join_daemon(dht: DHT) -> P2P:

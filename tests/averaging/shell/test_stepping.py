@@ -54,6 +54,23 @@ def test_a_batch_of_a_state_before_a_rollback_never_counts(tmp_path: Path) -> No
     in_virtual_time(course)
 
 
+def test_a_trainer_that_waits_for_a_state_is_woken_by_it(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        asha = village.add("asha")
+        village.train(asha)
+        await village.until(lambda: step_of(asha) >= 0)
+        assert asha.stepping.stepped.is_set(), "it has loaded one"
+        for _ in range(2):
+            asha.await_state(60.0)
+            assert not asha.stepping.stepped.is_set()
+            await village.until(asha.stepping.stepped.is_set)
+        await village.end()
+
+    in_virtual_time(course)
+
+
 def watch_proposals(village: Village, coordinator: Shell, monkeypatch: pytest.MonkeyPatch) -> list[Header]:
     """Returns those that were saved; each must be saved after the entry before it, and before it is sent."""
     session, saved = coordinator.machine.me.session, []
