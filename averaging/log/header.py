@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from averaging.log.packing import Packed, pack, unpack
 
-FORMAT = 4  # of the encoding below, and of the chunks that headers name
+FORMAT = 3  # of the encoding below
 
 
 def peer_of(session: str) -> str:
