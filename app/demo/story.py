@@ -19,7 +19,7 @@ STARTED = 600.0  # seconds to the first global step: on a busy machine programs 
 STALLED = 120.0  # seconds without a new global step after which something is wrong
 POLL_EVERY = 0.25  # seconds
 LINES = 20  # about global steps
-MICRO_BATCH = 16  # samples at a time: half a second on half a core
+MICRO_BATCH = 16  # samples at a time: of 8 each costs a fifth more, and of 32 no less
 
 
 class Story:
@@ -32,7 +32,7 @@ class Story:
         self._run, self._out, self._ledger = run, out, ledger
         self._url, self._console = url, console
         self._began = time.monotonic()
-        self._step, self._step_at, self._told = 0, time.monotonic(), 0
+        self._step, self._step_at = 0, time.monotonic()  # global steps that are told
         self._step_seconds = 10.0  # of the last global step; the first one is not known yet
 
     def begin_hosting(self, experts: int) -> None:
@@ -127,14 +127,13 @@ class Story:
         Raises:
             SwarmError: a peer ended early, or no global step comes.
         """
-        steps = self._ledger.steps(since=self._told)
+        steps = self._ledger.steps(since=self._step)
         done = max((one.step for one in steps), default=-1) + 1  # the ledger counts global steps from 0
         now = time.monotonic()
         if done > self._step:
             self._step_seconds = (now - self._step_at) / (done - self._step)
             self._step, self._step_at = done, now
         for one in steps:
-            self._told = one.step + 1
             if has_line(one.step + 1, self._run.optimizer.total_steps):
                 self._tell(describe_step(one, self._run.optimizer.total_steps))
         for peer in (*self.trainers, *self.hosts):
