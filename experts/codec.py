@@ -11,6 +11,7 @@ from torch import Tensor
 
 SCALE_BYTES = 4
 STEPS = 127  # from zero to the largest magnitude
+FURTHEST = np.float32(-128)  # of all that eight bits can say
 
 
 def encoded_bytes(rows: int, width: int) -> int:
@@ -27,13 +28,12 @@ def encode(rows: Tensor) -> bytes:
     if not rows.numel():
         return bytes(encoded_bytes(*rows.shape))
     scales = rows.abs().amax(dim=1) / STEPS
-    # the smallest numbers have no inverse, and what is not finite no place among whole numbers
-    whole = (rows / scales.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).nan_to_num(0, 0, 0)
-    elements = whole.round_().clamp_(-STEPS, STEPS).to(torch.int8)
+    # the smallest numbers have no inverse; what is not finite becomes any number, and its scale tells
+    elements = (rows / scales.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).round_().to(torch.int8)
     return scales.numpy().astype("<f4").tobytes() + elements.numpy().tobytes()
 
 
-def decode(data: bytes, rows: int, width: int) -> Tensor:
+def decode(data: bytes | memoryview, rows: int, width: int) -> Tensor:
     """Decode what `encode` made of so many rows.
 
     Returns:
@@ -47,7 +47,6 @@ def decode(data: bytes, rows: int, width: int) -> Tensor:
     scales = np.frombuffer(data, "<f4", rows)[:, None]
     elements = np.frombuffer(data, np.int8, rows * width, offset=rows * SCALE_BYTES).reshape(rows, width)
     with np.errstate(over="ignore", invalid="ignore"):
-        decoded = elements * scales.astype(np.float32)
-    if not (np.isfinite(scales).all() and np.isfinite(decoded).all()):
-        raise ValueError("a row is not finite")
-    return torch.from_numpy(decoded)
+        if not np.isfinite(scales * FURTHEST).all():
+            raise ValueError("a row is not finite")
+    return torch.from_numpy(elements * scales.astype(np.float32))

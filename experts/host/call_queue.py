@@ -37,7 +37,7 @@ class Call:
     uid: Uid
     direction: Direction
     rows: int
-    data: bytes  # encoded inputs, followed by encoded gradients on the way back
+    data: bytes | memoryview  # encoded inputs, followed by encoded gradients on the way back
     version: int = 0  # of the expert at the forward call, on the way back
 
     @property

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,7 +104,7 @@ class Computing:
             return Outcome(refused=str(error))
 
     def _answer(self, rows: Tensor, version: int) -> Outcome:
-        if not rows.isfinite().all():
+        if not np.isfinite(rows.numpy()).all():  # several times as fast as torch's
             return Outcome(refused="the expert's answer is not finite")
         self.rows += len(rows)
         return Outcome(encode(rows), version)

@@ -7,6 +7,7 @@ backward call computes the outputs again, so that a host keeps nothing between t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class TrainedExpert:
         self.settings, self.version = settings, version
         self.network = settings.new(uid)
         self.parameters = list(self.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate)
+        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, fused=True)
 
     def forward(self, rows: Tensor) -> Tensor:
         """(rows, width) -> (rows, width)."""
@@ -87,7 +88,7 @@ class TrainedExpert:
             of_parameters = []
             if any(one.is_fresh):
                 of_parameters = list(torch.autograd.grad(outputs, self.parameters, one.counted))
-        if not of_inputs.isfinite().all():
+        if not np.isfinite(of_inputs.numpy()).all():  # several times as fast as torch's
             raise NotFinite("gradients of the inputs are not finite")
         return of_inputs, self._clipped(of_parameters) if of_parameters else None
 
@@ -96,7 +97,9 @@ class TrainedExpert:
         if not norm.isfinite():
             raise NotFinite("gradients of the parameters are not finite")
         scale = min(1.0, self.settings.max_grad_norm / max(float(norm), 1e-12))
-        return list(torch._foreach_mul(gradients, scale)) if scale < 1.0 else gradients
+        if scale < 1.0:
+            torch._foreach_mul_(gradients, scale)
+        return gradients
 
     def _step(self, gradients: list[Tensor]) -> None:
         for parameter, gradient in zip(self.parameters, gradients, strict=True):

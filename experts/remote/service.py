@@ -148,7 +148,7 @@ class ExpertService:
         finally:
             await answering.close()
 
-    async def _computed(self, request: Request, calls: list[Call]) -> tuple[Answer, bytes]:
+    async def _computed(self, request: Request, calls: list[Call]) -> tuple[Answer, list[bytes]]:
         if self.leaves:
             return self._answer(request, [LEAVING] * len(calls))
         outcomes = await self._worker.answers(calls)
@@ -156,12 +156,12 @@ class ExpertService:
             await asyncio.sleep(self._limits.busy_pause)
         return self._answer(request, outcomes)
 
-    async def _looked_up(self, request: Request, user: str) -> tuple[Answer, bytes]:
+    async def _looked_up(self, request: Request, user: str) -> tuple[Answer, list[bytes]]:
         if request.kind is Kind.PING:
             await self._worker.between(lambda: None)  # the host is alive if it computes
-            return Answer(request.number), b""
+            return Answer(request.number), []
         if len(request.parts) != 1:
-            return Answer(request.number), b""
+            return Answer(request.number), []
         (part,) = request.parts
         version = self._version(part.uid)
         if version is None or 0 < version <= part.version:
@@ -184,12 +184,12 @@ class ExpertService:
         return Outcome(to_bytes(expert), expert.version) if expert else NOT_HERE
 
     @staticmethod
-    def _answer(request: Request, outcomes: list[Outcome]) -> tuple[Answer, bytes]:
+    def _answer(request: Request, outcomes: list[Outcome]) -> tuple[Answer, list[bytes]]:
         results = tuple(
             Result(part.uid, outcome.version, len(outcome.data), outcome.refused[: wire.LONGEST_REASON])
             for part, outcome in zip(request.parts, outcomes, strict=True)
         )
-        return Answer(request.number, results), b"".join(outcome.data for outcome in outcomes)
+        return Answer(request.number, results), [outcome.data for outcome in outcomes]
 
 
 class _Answering:
@@ -204,7 +204,7 @@ class _Answering:
         """Wait until another request may be read."""
         await self._room.acquire()
 
-    def begin(self, answering: Coroutine[Any, Any, tuple[Answer, bytes]]) -> None:
+    def begin(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
         """Write the answer when it is there."""
         task = asyncio.get_running_loop().create_task(self._write(answering))
         self._tasks.add(task)
@@ -214,9 +214,10 @@ class _Answering:
         """End all of them."""
         await end_tasks(list(self._tasks))
 
-    async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, bytes]]) -> None:
+    async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
         try:
-            self._writer.write(wire.message(*await answering))
+            answer, payload = await answering
+            self._writer.write(wire.message(answer, *payload))
             await asyncio.wait_for(self._writer.drain(), self._stall)
         except UNREACHED as error:
             logger.debug(f"an answer was not taken: {error!r}")

@@ -81,10 +81,10 @@ class Answer(_Packed, frozen=True):
     results: tuple[Result, ...] = ()
 
 
-def message(head: Any, payload: bytes = b"") -> bytes:
-    """A message as it is sent."""
+def message(head: Any, *payload: bytes) -> bytes:
+    """A message as it is sent, with a payload of these pieces."""
     packed = msgspec.msgpack.encode(head)
-    return b"".join((_LENGTHS.pack(len(packed), len(payload)), packed, payload))
+    return b"".join((_LENGTHS.pack(len(packed), sum(map(len, payload))), packed, *payload))
 
 
 async def read_message(
@@ -110,11 +110,15 @@ async def read_message(
     if head_size > longest_head or payload_size > longest_payload:
         raise ValueError(f"a message of {head_size:,} and {payload_size:,} bytes")
     async with room or nullcontext():
-        body = await asyncio.wait_for(reader.readexactly(head_size + payload_size), seconds)
+        head, payload = await asyncio.wait_for(_read_both(reader, head_size, payload_size), seconds)
     try:
-        return msgspec.msgpack.decode(body[:head_size], type=kind), body[head_size:]
+        return msgspec.msgpack.decode(head, type=kind), payload
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not of this form: {str(error)!r:.120}") from None
+
+
+async def _read_both(reader: asyncio.StreamReader, head: int, payload: int) -> tuple[bytes, bytes]:
+    return await reader.readexactly(head), await reader.readexactly(payload)
 
 
 def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSettings, limits: HostLimits) -> list[Call]:
@@ -128,12 +132,12 @@ def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSett
     copies = 2 if direction is Direction.BACKWARD else 1
     if sum(part.rows for part in request.parts) > limits.request_rows:
         raise ValueError("too many rows in a request")
-    calls, at = [], 0
+    calls, at, view = [], 0, memoryview(payload)  # megabytes are not copied
     for part in request.parts:
         if not 0 < part.rows <= limits.request_rows or part.version < 0:
             raise ValueError(f"{part.rows} rows for one expert, version {part.version}")
         end = at + copies * encoded_bytes(part.rows, settings.width)
-        calls.append(Call(caller, part.uid, direction, part.rows, payload[at:end], part.version))
+        calls.append(Call(caller, part.uid, direction, part.rows, view[at:end], part.version))
         at = end
     if at != len(payload):
         raise ValueError(f"{len(payload)} bytes are not {at}")
