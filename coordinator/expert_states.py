@@ -20,9 +20,10 @@ from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
 from coordinator.run_context import RunContext
 from coordinator.state_folder import EXPERTS
+from experts import file_names
 from experts.directory.records import Directory, Listed, NoAnswer
 from experts.host.settings import ExpertSettings, settings_of
-from experts.released import FILE, pack, roll_back, unpack
+from experts.released import pack, roll_back, unpack
 from experts.remote.hosting import Swarm
 from experts.remote.state_collection import Collected, StateCollection
 from swarm.access.gate import Gate
@@ -113,11 +114,13 @@ class ExpertStates:
             StorageError: a state cannot be written.
         """
         try:
-            if FILE in read_sums(checkpoint):  # otherwise the last coordinator ended before it was whole
-                unpack(checkpoint / FILE, self._settings, self._files)
+            if file_names.EXPERTS in read_sums(checkpoint):  # otherwise the last coordinator ended before it was whole
+                unpack(checkpoint / file_names.EXPERTS, self._settings, self._files)
                 return
         except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
-            self._say(f"problem: {checkpoint / FILE}: cannot be used ({error}); the states on the disk are")
+            self._say(
+                f"problem: {checkpoint / file_names.EXPERTS}: cannot be used ({error}); the states on the disk are"
+            )
         self.collect_for(checkpoint)
 
     def start(self) -> None:
@@ -170,24 +173,24 @@ class ExpertStates:
             self._say(f"problem: the states of {collected.missing} experts did not come; older ones are kept")
 
     def _roll_back(self, checkpoint: Path) -> None:
-        if FILE not in read_sums(checkpoint):
+        if file_names.EXPERTS not in read_sums(checkpoint):
             self._say(f"problem: {checkpoint} has no experts; they stay as they are")
             return
         served = {uid for host in self.hosts() for uid in host.holdings.serves}
-        count = roll_back(checkpoint / FILE, self._settings, self._files, served)
+        count = roll_back(checkpoint / file_names.EXPERTS, self._settings, self._files, served)
         self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
 
     def _write(self, checkpoint: Path) -> None:
         """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""
-        file, sums = (self._folder / f".{name}" for name in (FILE, SUMS))
+        file, sums = (self._folder / f".{name}" for name in (file_names.EXPERTS, SUMS))
         with storage_errors(file):
             count = pack(self._files, self._settings, file)
             if not count:
                 return
             fsync(file)
             try:
-                file.replace(checkpoint / FILE)
-                sums.write_bytes(with_sum(checkpoint, FILE))
+                file.replace(checkpoint / file_names.EXPERTS)
+                sums.write_bytes(with_sum(checkpoint, file_names.EXPERTS))
                 fsync(sums)
                 sums.replace(checkpoint / SUMS)
             except FileNotFoundError:  # it was removed meanwhile, as older ones are

@@ -13,16 +13,26 @@ from downstream.data.loading import TEST, TRAIN, VALIDATION, seen_in_training, w
 from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
-from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
+from downstream.report.results import (
+    AS_IT_IS,
+    FINE_TUNED,
+    FROM_SCRATCH,
+    WITH_EXPERTS,
+    ModelResult,
+    Results,
+    SeedResult,
+    SplitSummary,
+)
 from downstream.tasks.task import Encoded, Scores, Task
 from downstream.training import Settings, fit, predict
+from downstream.with_experts import has_experts, parameters
 from swarm.logging.logs import silence_hugging_face
 from swarm.version import program_version
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model of the comparison, and what is to be done with it: one of the three candidates_of in `results`."""
+    """A model of the comparison, and what is to be done with it: one of the four in `results`."""
 
     model: Model
     how: str
@@ -112,7 +122,14 @@ class Comparison:
         self, candidate: Candidate, reader: Reader, encoded: dict[str, Encoded], rate: float, seed: int
     ) -> Tuned:
         task = self._task
-        model = new_head(candidate.model, task, self.labels, seed, from_scratch=candidate.how == FROM_SCRATCH)
+        model = new_head(
+            candidate.model,
+            task,
+            self.labels,
+            seed,
+            from_scratch=candidate.how == FROM_SCRATCH,
+            with_experts=candidate.how == WITH_EXPERTS,
+        )
         title = f"{candidate.name}, {candidate.how}, seed {seed}" + (
             f", rate {rate:g}" if len(self._settings.learning_rates) > 1 else ""
         )
@@ -164,8 +181,8 @@ class Comparison:
         # random weights were at no global step
         of_run = candidate.how != FROM_SCRATCH
         step, run = (candidate.model.step, candidate.model.run) if of_run else (None, None)
-        parameters = model.num_parameters()
-        self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
+        found = ModelResult(candidate.name, candidate.how, step, parameters(model), cut, tuple(runs), run)
+        self._results.append(found)
 
     def _report_data(self, warnings: Sequence[str]) -> None:
         for line in (*self._data.notes, *warnings):
@@ -190,12 +207,17 @@ def best_of(tuned: Sequence[Tuned], score: str) -> Tuned:
     return max(tuned, key=validated)
 
 
-def candidates_of(models: Sequence[Model], *, from_scratch: bool) -> list[Candidate]:
+def candidates_of(models: Sequence[Model], *, from_scratch: bool, with_experts: bool = False) -> list[Candidate]:
     """How each model is measured: fine-tuned ones as they are, the others after fine-tuning.
 
     Args:
         from_scratch: begin with the architecture of the first pretrained model, from random weights.
+        with_experts: fine-tune models that have experts with them, too.
     """
-    found = [Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED) for model in models]
+    found: list[Candidate] = []
+    for model in models:
+        found.append(Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED))
+        if with_experts and not model.is_fine_tuned and has_experts(model):
+            found.append(Candidate(model, WITH_EXPERTS))
     base = next((one.model for one in found if one.how == FINE_TUNED), None)
     return [Candidate(base, FROM_SCRATCH), *found] if from_scratch and base is not None else found

@@ -8,12 +8,13 @@ from rich.console import Console
 from downstream.comparison import Comparison, candidates_of
 from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
-from downstream.models import Model, check_head, find_models
+from downstream.models import check_head, find_models
 from downstream.report.output import check_file, check_picture
 from downstream.report.results import Results, as_json, table_of, write_picture
 from downstream.tasks import TASKS
-from downstream.tasks.task import Task
 from downstream.training import Settings
+from downstream.usage import task_of
+from downstream.with_experts import check_experts, has_experts
 from swarm.files import write_file
 
 
@@ -24,6 +25,7 @@ def evaluate(
     settings: Settings,
     *,
     from_scratch: bool = False,
+    with_experts: bool = False,
     json_file: Path | None = None,
     picture: Path | None = None,
     console: Console | None = None,
@@ -34,6 +36,7 @@ def evaluate(
         task_name: `ner`, `classify`, or None if a fine-tuned model among them tells.
         names: folders, folders of checkpoints, or Hub repositories.
         from_scratch: the architecture of the first pretrained model from random weights, too.
+        with_experts: those that have experts are fine-tuned with them as well.
         picture: an SVG or PNG file for the score against the global step.
 
     Raises:
@@ -53,9 +56,11 @@ def evaluate(
         raise ModelError(
             f"{pretrained.name}: not fine-tuned for {task.name} yet; give --train and --validation, and it will be"
         )
+    if with_experts and not any(has_experts(model) for model in models):
+        check_experts(models[0])
     loaded = load_data(task, data, training=pretrained is not None)
     comparison = Comparison(task, loaded, settings, console)
-    for candidate in candidates_of(models, from_scratch=from_scratch):
+    for candidate in candidates_of(models, from_scratch=from_scratch, with_experts=with_experts):
         comparison.add(candidate)
     results = comparison.results()
     console.print(table_of(results))
@@ -64,16 +69,3 @@ def evaluate(
     if picture is not None:
         write_picture(results, picture)
     return results
-
-
-def task_of(models: Sequence[Model]) -> Task:
-    """The task that the first fine-tuned model was made for.
-
-    Raises:
-        ModelError: none of them was, or for a task of which we know nothing.
-    """
-    head = next((model.head for model in models if model.head is not None), None)
-    found = next((task for task in TASKS.values() if task.head == head), None)
-    if found is None:
-        raise ModelError(f"none of the models was fine-tuned for a task; say which: {' or '.join(TASKS)}")
-    return found()

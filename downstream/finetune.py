@@ -8,9 +8,11 @@ from downstream.comparison import Candidate, Comparison, Tuned
 from downstream.data.loading import DataOptions, load_data
 from downstream.models import check_pretrained, find_models
 from downstream.report.output import check_file, check_model_folder, save_model
-from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
+from downstream.report.results import FINE_TUNED, FROM_SCRATCH, WITH_EXPERTS, Results, as_json, table_of
 from downstream.tasks.task import Task
 from downstream.training import Settings
+from downstream.usage import usage
+from downstream.with_experts import check_experts
 from swarm.files import write_file
 
 
@@ -22,6 +24,7 @@ def finetune(
     *,
     out: Path,
     from_scratch: bool = False,
+    with_experts: bool = False,
     json_file: Path | None = None,
     console: Console | None = None,
 ) -> Results:
@@ -30,6 +33,7 @@ def finetune(
     Args:
         model: a folder or a Hub repository; of a folder of checkpoints the newest is taken.
         from_scratch: train the same architecture from random weights too, to compare with.
+        with_experts: use the experts that lie beside the model, too.
 
     Raises:
         DataError, ModelError, StorageError: one line each. Whatever ends it, Ctrl-C included, `out` and `json_file`
@@ -42,20 +46,21 @@ def finetune(
     loaded = load_data(task, data, training=True)
     pretrained = find_models(model)[-1]
     check_pretrained(pretrained)
+    if with_experts:
+        check_experts(pretrained)
     comparison = Comparison(task, loaded, settings, console)
-    tuned = comparison.add(Candidate(pretrained, FINE_TUNED))
+    tuned = comparison.add(Candidate(pretrained, WITH_EXPERTS if with_experts else FINE_TUNED))
     assert isinstance(tuned, Tuned), "it was fine-tuned"
     if from_scratch:
         comparison.add(Candidate(pretrained, FROM_SCRATCH))
     results = comparison.results()
     console.print(table_of(results))
-    save_model(tuned, out)
+    save_model(tuned, pretrained, out)
     if json_file is not None:
         write_file(json_file, as_json(results))
-    options = task.pipeline_options(tuned.reader.max_length)
+    how_to = usage(task, out, tuned.reader.max_length, with_experts=with_experts)
     console.print(
-        f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n"
-        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r}, {options})",
+        f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n{how_to}",
         soft_wrap=True,
         markup=False,
         highlight=False,

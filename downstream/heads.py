@@ -11,6 +11,7 @@ from transformers import AutoConfig, PreTrainedModel, set_seed
 from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.tasks.task import Task
+from downstream.with_experts import add_experts, has_experts, without_experts
 from swarm.errors import TokenizerError, in_a_line
 from tokenizer.loading import read_tokenizer
 
@@ -54,11 +55,20 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
     return Reader(tokenizer, length)
 
 
-def new_head(model: Model, task: Task, labels: Sequence[str], seed: int, *, from_scratch: bool) -> PreTrainedModel:
+def new_head(
+    model: Model,
+    task: Task,
+    labels: Sequence[str],
+    seed: int,
+    *,
+    from_scratch: bool = False,
+    with_experts: bool = False,
+) -> PreTrainedModel:
     """The model with a head for these labels; what is drawn at random depends on `seed` alone.
 
     Args:
         from_scratch: whether all weights are random ones, not just those of the head.
+        with_experts: whether it has the experts of the model's folder, too.
 
     Raises:
         ModelError: the weights do not belong to the architecture, or it has no such head.
@@ -80,11 +90,13 @@ def new_head(model: Model, task: Task, labels: Sequence[str], seed: int, *, from
     # a model that has learned masked tokens alone has no pooler, which is new as the head is
     missing = [name for name in report["missing_keys"] if name.startswith(body) and ".pooler." not in name]
     _check_loaded(model, missing, report["mismatched_keys"])
+    if with_experts:
+        add_experts(loaded, model)
     return loaded
 
 
 def finished(model: Model, task: Task) -> PreTrainedModel:
-    """A model that was fine-tuned before, as it is.
+    """A model that was fine-tuned before, as it is; with experts if it was fine-tuned with them.
 
     Raises:
         ModelError: its files do not belong together.
@@ -94,6 +106,8 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
     except Exception as error:
         raise _unreadable(model, error) from None
     _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])
+    if has_experts(model):
+        add_experts(loaded, model)
     return loaded
 
 
@@ -103,8 +117,8 @@ def label_names(model: PreTrainedModel) -> dict[int, str]:
 
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
-    """Write what `transformers.pipeline` loads into an existing folder."""
-    model.save_pretrained(folder)
+    """Write what `transformers.pipeline` loads into an existing folder; experts are no part of that."""
+    model.save_pretrained(folder, state_dict=without_experts(model))
     tokenizer.save_pretrained(folder)
 
 

@@ -20,8 +20,6 @@ from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.versions import rolled_back
 
-FILE = "experts.safetensors"
-
 
 def pack(files: StateFiles, settings: ExpertSettings, path: Path) -> int:
     """Write the experts of which there are states; returns how many. Without any, nothing is written.

@@ -79,6 +79,10 @@ LengthOption = Annotated[
 FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
 ]
+WithExpertsOption = Annotated[
+    bool,
+    typer.Option("--with-experts", help="use the experts of the run, which lie beside the model, too"),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write all results into this file")]
 OutOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="folder for the fine-tuned model; by default finetuned-TASK")
@@ -106,6 +110,7 @@ def finetune(
     learning_rate: RateOption = DEFAULT_RATES,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
+    with_experts: WithExpertsOption = False,
     json: JsonOption = None,
 ) -> None:
     """Teach a pretrained model a task, with several seeds, and save the best."""
@@ -130,6 +135,7 @@ def finetune(
         ),
         out=out or Path(f"finetuned-{task.value}"),
         from_scratch=from_scratch,
+        with_experts=with_experts,
         json_file=json,
     )
 
@@ -150,6 +156,7 @@ def evaluate(
     learning_rate: RateOption = DEFAULT_RATES,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
+    with_experts: WithExpertsOption = False,
     json: JsonOption = None,
     picture: PictureOption = None,
 ) -> None:
@@ -173,6 +180,7 @@ def evaluate(
             max_length=max_length,
         ),
         from_scratch=from_scratch,
+        with_experts=with_experts,
         json_file=json,
         picture=picture,
     )

@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 from safetensors import SafetensorError, safe_open
 
+from experts.file_names import MIXTURE
 from swarm.errors import SahajError, in_a_line
 
 logger = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
-MIXTURE = "mixture.safetensors"  # of a run with experts: what of the model is no ALBERT, the way to them and back
 OPTIMIZER = "optimizer.pt"
 STATE = "trainer_state.json"
 RUN = "run.yaml"

@@ -16,13 +16,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from safetensors.torch import save as as_safetensors
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from coordinator.checkpoints.checkpoint import (
     CONFIG,
-    MIXTURE,
     MODEL,
     OPTIMIZER,
     RUN,
@@ -36,7 +34,8 @@ from coordinator.checkpoints.checkpoint import (
     read_state,
 )
 from coordinator.checkpoints.checksums import check_sums, write_sums
-from experts.layer import expert_term
+from experts.file_names import MIXTURE
+from experts.layer import expert_term, released_term
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.logs import silence_hugging_face
@@ -88,8 +87,8 @@ def save_checkpoint(
         silence_hugging_face()
         mixture, trunk = _parts(model.state_dict())
         model.save_pretrained(partial, state_dict=trunk)
-        if mixture:
-            (partial / MIXTURE).write_bytes(as_safetensors(mixture))
+        if run.experts is not None:
+            (partial / MIXTURE).write_bytes(released_term.to_bytes(mixture, run.experts))
         _name_public_architecture(model, partial)
         tokenizer.save_pretrained(partial)
         # through memory: torch's own writer does not say that the disk is full

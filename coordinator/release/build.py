@@ -13,7 +13,7 @@ from coordinator.release.card import card
 from coordinator.release.curve import picture
 from coordinator.release.facts import Facts, Record
 from coordinator.release.publish import CARD, Release, message
-from experts.released import FILE as EXPERTS
+from experts.file_names import EXPERTS
 from experts.released import steps_of
 from swarm.run_file import MASK, RunFile, dump_run, load_run
 

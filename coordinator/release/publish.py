@@ -9,7 +9,7 @@ from coordinator.ledger.answers import compared
 from coordinator.notebook.build import FILE_NAME
 from coordinator.release.curve import PNG, SVG
 from coordinator.release.hub import Head, HubRepository, NotAllowed
-from experts.released import FILE as EXPERTS
+from experts.file_names import EXPERTS
 
 CARD = "README.md"
 OPTIONAL = frozenset({EXPERTS, FILE_NAME, PNG, SVG})  # files that one release has and the next may lack

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TABLE_SCORES = 2  # more make a table too wide for a terminal
-FINE_TUNED, FROM_SCRATCH, AS_IT_IS = "fine-tuned", "from random weights", "as it is"
+FINE_TUNED, WITH_EXPERTS, FROM_SCRATCH, AS_IT_IS = (
+    "fine-tuned",
+    "fine-tuned with experts",
+    "from random weights",
+    "as it is",
+)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ class ExpertTerm(nn.Module):
 
     def __init__(self, settings: ExpertsSection, trunk_width: int):
         super().__init__()
+        self.settings = settings
         self.mixture = MixtureOfExperts(
             trunk_width,
             settings.width,
@@ -23,7 +24,6 @@ class ExpertTerm(nn.Module):
             experts_of_a_row=settings.experts_of_a_row,
             off_share=settings.off_share,
         )
-        self._balancing = settings.balancing
 
     @torch.compiler.disable  # it waits for other machines
     def forward(self, rows: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -36,4 +36,4 @@ class ExpertTerm(nn.Module):
         places = count.nonzero().squeeze(1)
         mixture = self.mixture(rows.index_select(0, places))
         added = torch.zeros_like(rows).index_copy(0, places, mixture.added.to(rows.dtype))
-        return added, mixture.balancing_loss * (self._balancing if self.training else 0.0)
+        return added, mixture.balancing_loss * (self.settings.balancing if self.training else 0.0)

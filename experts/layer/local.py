@@ -95,6 +95,11 @@ class LocalExperts:
         """All that were not lost."""
         return self._experts.keys()
 
+    @property
+    def parameters(self) -> int:
+        """Of all experts together."""
+        return sum(one.numel() for expert in self._experts.values() for one in expert.parameters())
+
     def lose(self, uids: Collection[Uid]) -> None:
         """Let experts vanish, with what they learned."""
         for uid in uids:

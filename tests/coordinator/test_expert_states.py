@@ -12,11 +12,12 @@ import pytest
 from averaging.transport.loop import LoopEnded
 from coordinator.checkpoints.checksums import check_sums, read_sums, write_sums
 from coordinator.expert_states import ExpertStates
+from experts import file_names
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
-from experts.released import FILE, steps_of
+from experts.released import steps_of
 from experts.remote.state_collection import Collected
 from experts.versions import steps_taken
 from swarm.errors import StorageError
@@ -75,13 +76,13 @@ def test_a_checkpoint_gets_the_states_when_they_have_come_and_is_pending_until_t
     kept.states.collect_for(path)
     wait_until(lambda: kept.collections, "collection")
     assert kept.states.pending == {path}
-    assert not (path / FILE).exists()
+    assert not (path / file_names.EXPERTS).exists()
     kept.learns(A, 3)
     kept.learns(B, 4)
     kept.goes_on.set()
     wait_until(lambda: not kept.states.pending, "file")
-    assert steps_of(path / FILE) == {A: 3, B: 4}
-    assert read_sums(path).keys() == {"model.safetensors", FILE}
+    assert steps_of(path / file_names.EXPERTS) == {A: 3, B: 4}
+    assert read_sums(path).keys() == {"model.safetensors", file_names.EXPERTS}
     check_sums(path)
     assert any("2 experts" in line for line in kept.said)
     assert not [one for one in (kept.folder / "experts").iterdir() if one.name.startswith(".")]
@@ -109,7 +110,7 @@ def test_when_states_do_not_come_the_older_ones_are_written_and_that_is_told(kep
     path = kept.checkpoint(100)
     kept.states.collect_for(path)
     wait_until(lambda: not kept.states.pending, "file")
-    assert steps_of(path / FILE) == {A: 3}
+    assert steps_of(path / file_names.EXPERTS) == {A: 3}
     assert told in kept.said[0]
 
 
@@ -130,7 +131,7 @@ def test_checkpoints_that_wait_share_a_collection(kept: Kept):
         kept.states.collect_for(path)
     kept.goes_on.set()
     wait_until(lambda: not kept.states.pending, "files")
-    assert all(steps_of(path / FILE) == {A: 3} for path in paths)
+    assert all(steps_of(path / file_names.EXPERTS) == {A: 3} for path in paths)
     assert kept.collections == 2
 
 
@@ -142,7 +143,7 @@ def test_the_end_waits_for_no_network_and_the_last_checkpoint_has_what_is_there(
     kept.states.collect_for(last)
     kept.states.finish()
     assert kept.closed
-    assert steps_of(first / FILE) == steps_of(last / FILE) == {A: 3}
+    assert steps_of(first / file_names.EXPERTS) == steps_of(last / file_names.EXPERTS) == {A: 3}
     assert not any("problem" in line for line in kept.said)
 
 
@@ -158,7 +159,7 @@ def test_when_the_run_goes_back_states_of_the_older_checkpoint_are_the_newest_an
     kept.states.roll_back(older)
     kept.states.collect_for(restored)
     wait_until(lambda: not kept.states.pending, "files")
-    found = steps_of(restored / FILE)
+    found = steps_of(restored / file_names.EXPERTS)
     assert {uid: steps_taken(version) for uid, version in found.items()} == {A: 3, B: 0}
     assert any("2 experts go back" in line for line in kept.said)
     kept.learns(A, 9)  # of a host that has not asked yet

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from experts import file_names
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import Gradients, TrainedExpert
 from experts.layer.local import LocalExperts
 from experts.layer.mixture import MixtureOfExperts
-from experts.released import FILE, load_experts, pack, roll_back, steps_of, unpack
+from experts.released import load_experts, pack, roll_back, steps_of, unpack
 from experts.versions import steps_taken
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
@@ -43,8 +44,8 @@ def files(tmp_path: Path, experts: dict[tuple[int, ...], TrainedExpert]) -> Stat
 def test_released_experts_answer_in_one_process_as_their_hosts_did(
     files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
 ):
-    assert pack(files, SETTINGS, tmp_path / FILE) == 2
-    caller = LocalExperts(load_experts(tmp_path / FILE), learning_rate=None)
+    assert pack(files, SETTINGS, tmp_path / file_names.EXPERTS) == 2
+    caller = LocalExperts(load_experts(tmp_path / file_names.EXPERTS), learning_rate=None)
     rows = torch.randn(6, SETTINGS.width)
     answers = caller.forward(dict.fromkeys((A, B, (0, 1)), rows))
     assert answers.keys() == {A, B}
@@ -58,12 +59,12 @@ def test_released_experts_answer_in_one_process_as_their_hosts_did(
 def test_states_are_made_of_the_file_where_it_has_more_steps(
     files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
 ):
-    pack(files, SETTINGS, tmp_path / FILE)
-    assert steps_of(tmp_path / FILE) == {A: 3, B: 5}
+    pack(files, SETTINGS, tmp_path / file_names.EXPERTS)
+    assert steps_of(tmp_path / file_names.EXPERTS) == {A: 3, B: 5}
     others = StateFiles(tmp_path / "others", SETTINGS)
     newer = trained(B, 9)
     others.write(B, 9, to_bytes(newer))
-    unpack(tmp_path / FILE, SETTINGS, others)
+    unpack(tmp_path / file_names.EXPERTS, SETTINGS, others)
     assert others.versions == {A: 3, B: 9}
     made, kept = others.read(A), others.read(B)
     assert made is not None and kept is not None
@@ -73,19 +74,19 @@ def test_states_are_made_of_the_file_where_it_has_more_steps(
 
 
 def test_without_states_there_is_no_file(tmp_path: Path):
-    assert pack(StateFiles(tmp_path / "states", SETTINGS), SETTINGS, tmp_path / FILE) == 0
-    assert not (tmp_path / FILE).exists()
+    assert pack(StateFiles(tmp_path / "states", SETTINGS), SETTINGS, tmp_path / file_names.EXPERTS) == 0
+    assert not (tmp_path / file_names.EXPERTS).exists()
 
 
 def test_after_a_rollback_all_states_are_those_of_the_file_and_newer_than_any_other(
     files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
 ):
-    pack(files, SETTINGS, tmp_path / FILE)
+    pack(files, SETTINGS, tmp_path / file_names.EXPERTS)
     older, young, unseen = experts[A], (0, 1), (1, 0)
     later = {A: trained(A, 9), young: trained(young, 4)}
     for uid, expert in later.items():
         files.write(uid, expert.version, to_bytes(expert))
-    assert roll_back(tmp_path / FILE, SETTINGS, files, served=[A, unseen]) == 4
+    assert roll_back(tmp_path / file_names.EXPERTS, SETTINGS, files, served=[A, unseen]) == 4
     assert {uid: steps_taken(version) for uid, version in files.versions.items()} == {A: 3, B: 5, young: 0, unseen: 0}
     assert min(files.versions.values()) > max(expert.version for expert in later.values())
     restored, begun = files.read(A), files.read(young)
@@ -97,10 +98,10 @@ def test_after_a_rollback_all_states_are_those_of_the_file_and_newer_than_any_ot
 
 
 def test_each_rollback_is_newer_than_the_one_before(files: StateFiles, tmp_path: Path):
-    pack(files, SETTINGS, tmp_path / FILE)
+    pack(files, SETTINGS, tmp_path / file_names.EXPERTS)
     versions = []
     for _ in range(3):
-        roll_back(tmp_path / FILE, SETTINGS, files, served=[])
+        roll_back(tmp_path / file_names.EXPERTS, SETTINGS, files, served=[])
         versions.append(files.versions[A])
     assert versions == sorted(set(versions))
     assert {steps_taken(version) for version in versions} == {3}

@@ -20,11 +20,12 @@ from coordinator.release.facts import Curves, Facts, Record, credit_of, read_rec
 from coordinator.release.hub import HubRepository
 from coordinator.release.publish import publish
 from coordinator.state_folder import UNNAMED
+from experts import file_names
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
-from experts.released import FILE, pack
+from experts.released import pack
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
@@ -101,9 +102,9 @@ def test_a_card_tells_of_the_experts_whose_file_is_in_the_checkpoint(
     files = StateFiles(tmp_path / "states", settings)
     for uid in ((0, 1), (1, 0), (1, 1)):
         files.write(uid, 5, to_bytes(TrainedExpert(uid, settings, 5)))
-    pack(files, settings, checkpoint.path / FILE)
+    pack(files, settings, checkpoint.path / file_names.EXPERTS)
     assert "`experts.safetensors` has the parameters of 3 experts" in of(checkpoint)
-    (checkpoint.path / FILE).write_bytes(b"cut short")
+    (checkpoint.path / file_names.EXPERTS).write_bytes(b"cut short")
     with pytest.raises(CheckpointError, match="is broken"):
         of(checkpoint)
 

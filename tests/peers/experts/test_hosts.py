@@ -14,10 +14,11 @@ from app.demo.peers import Peer
 from app.organizing.admin import admin
 from coordinator.state_folder import ADMIN_KEY
 from coordinator.state_folder import EXPERTS as EXPERTS_FOLDER
+from experts import file_names
 from experts.grid import Uid
 from experts.host.files import StateFiles
 from experts.host.settings import settings_of
-from experts.released import FILE, steps_of
+from experts.released import steps_of
 from experts.versions import rollbacks, steps_taken
 from swarm.errors import SwarmError
 from tests.peers.experts.callers import SAID, STOP, call_experts, host_closely
@@ -195,7 +196,9 @@ def test_after_the_end_of_everything_experts_are_what_the_last_checkpoint_has(ho
     run.call()
 
     def released() -> dict[Uid, int]:
-        files = sorted(swarm.state.glob(f"checkpoints/checkpoint-*/{FILE}"), key=lambda path: path.stat().st_mtime)
+        files = sorted(
+            swarm.state.glob(f"checkpoints/checkpoint-*/{file_names.EXPERTS}"), key=lambda path: path.stat().st_mtime
+        )
         return steps_of(files[-1]) if files else {}
 
     swarm.wait(lambda: len(released()) == COUNT, "steps of all experts in a checkpoint")
@@ -220,12 +223,12 @@ def test_when_the_run_goes_back_its_experts_do(hosted: Callable[..., Hosted]):
     run.call()
 
     def whole() -> list[int]:
-        folders = (file.parent.name for file in swarm.state.glob(f"checkpoints/checkpoint-*/{FILE}"))
+        folders = (file.parent.name for file in swarm.state.glob(f"checkpoints/checkpoint-*/{file_names.EXPERTS}"))
         return sorted(int(name.removeprefix("checkpoint-")) for name in folders)
 
     swarm.wait(lambda: len(whole()) >= 2, "two checkpoints with states of experts")
     chosen = whole()[-1]
-    then = steps_of(swarm.state / "checkpoints" / f"checkpoint-{chosen}" / FILE)
+    then = steps_of(swarm.state / "checkpoints" / f"checkpoint-{chosen}" / file_names.EXPERTS)
     swarm.wait_for_step(chosen + 2)
     admin(swarm.url, swarm.state / ADMIN_KEY, "restore", str(chosen))
     swarm.wait(lambda: run.logged("hema", GOES_BACK).keys() == then.keys(), "the host that goes back")

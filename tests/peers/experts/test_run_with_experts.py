@@ -9,7 +9,8 @@ import pytest
 from safetensors.torch import load_file
 
 from app.demo.peers import Peer
-from experts.released import FILE, steps_of
+from experts import file_names
+from experts.released import steps_of
 from tests.support.small_swarm import FRIGHTENING, SmallSwarm, text_of
 from tests.support.waiting import PATIENCE
 
@@ -22,7 +23,7 @@ OTHER_BITS = "this processor computes other bits"  # of a peer whose state is no
 
 def steps_in(checkpoints: Path) -> int:
     """Steps of the expert that has taken fewest, in the newest checkpoint with all four of them."""
-    found = [steps_of(file) for file in checkpoints.glob(f"checkpoint-*/{FILE}")]
+    found = [steps_of(file) for file in checkpoints.glob(f"checkpoint-*/{file_names.EXPERTS}")]
     return max((min(one.values()) for one in found if len(one) == 4), default=0)
 
 
