@@ -22,8 +22,8 @@ from coordinator.run_context import RunContext
 from coordinator.state_folder import EXPERTS
 from experts import file_names
 from experts.directory.records import Directory, Listed, NoAnswer
+from experts.host.release import pack, roll_back, unpack
 from experts.host.settings import ExpertSettings, settings_of
-from experts.released import pack, roll_back, unpack
 from experts.remote.hosting import Swarm
 from experts.remote.state_collection import Collected, StateCollection
 from swarm.access.gate import Gate

@@ -25,7 +25,7 @@ from downstream.report.results import (
 )
 from downstream.tasks.task import Encoded, Scores, Task
 from downstream.training import Settings, fit, predict
-from downstream.with_experts import has_experts, parameters
+from downstream.with_experts import count_parameters, files_of_experts
 from swarm.logging.logs import silence_hugging_face
 from swarm.version import program_version
 
@@ -127,6 +127,7 @@ class Comparison:
             task,
             self.labels,
             seed,
+            dropout=self._settings.dropout,
             from_scratch=candidate.how == FROM_SCRATCH,
             with_experts=candidate.how == WITH_EXPERTS,
         )
@@ -181,8 +182,8 @@ class Comparison:
         # random weights were at no global step
         of_run = candidate.how != FROM_SCRATCH
         step, run = (candidate.model.step, candidate.model.run) if of_run else (None, None)
-        found = ModelResult(candidate.name, candidate.how, step, parameters(model), cut, tuple(runs), run)
-        self._results.append(found)
+        parameters = count_parameters(model)
+        self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
 
     def _report_data(self, warnings: Sequence[str]) -> None:
         for line in (*self._data.notes, *warnings):
@@ -212,12 +213,12 @@ def candidates_of(models: Sequence[Model], *, from_scratch: bool, with_experts: 
 
     Args:
         from_scratch: begin with the architecture of the first pretrained model, from random weights.
-        with_experts: fine-tune models that have experts with them, too.
+        with_experts: fine-tune pretrained models that have experts a second time, with them.
     """
     found: list[Candidate] = []
     for model in models:
         found.append(Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED))
-        if with_experts and not model.is_fine_tuned and has_experts(model):
+        if with_experts and not model.is_fine_tuned and files_of_experts(model):
             found.append(Candidate(model, WITH_EXPERTS))
     base = next((one.model for one in found if one.how == FINE_TUNED), None)
     return [Candidate(base, FROM_SCRATCH), *found] if from_scratch and base is not None else found

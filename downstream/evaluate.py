@@ -10,11 +10,11 @@ from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.models import check_head, find_models
 from downstream.report.output import check_file, check_picture
-from downstream.report.results import Results, as_json, table_of, write_picture
+from downstream.report.results import WITH_EXPERTS, Results, as_json, table_of, write_picture
 from downstream.tasks import TASKS
 from downstream.training import Settings
 from downstream.usage import task_of
-from downstream.with_experts import check_experts, has_experts
+from downstream.with_experts import check_experts
 from swarm.files import write_file
 
 
@@ -36,7 +36,7 @@ def evaluate(
         task_name: `ner`, `classify`, or None if a fine-tuned model among them tells.
         names: folders, folders of checkpoints, or Hub repositories.
         from_scratch: the architecture of the first pretrained model from random weights, too.
-        with_experts: those that have experts are fine-tuned with them as well.
+        with_experts: pretrained models that have experts are fine-tuned a second time, with them.
         picture: an SVG or PNG file for the score against the global step.
 
     Raises:
@@ -56,11 +56,14 @@ def evaluate(
         raise ModelError(
             f"{pretrained.name}: not fine-tuned for {task.name} yet; give --train and --validation, and it will be"
         )
-    if with_experts and not any(has_experts(model) for model in models):
-        check_experts(models[0])
+    candidates = candidates_of(models, from_scratch=from_scratch, with_experts=with_experts)
+    if with_experts and not any(one.how == WITH_EXPERTS for one in candidates):
+        if pretrained is None:
+            raise ModelError(f"{models[0].name}: fine-tuned already, and measured as it is; leave --with-experts out")
+        check_experts(pretrained)
     loaded = load_data(task, data, training=pretrained is not None)
     comparison = Comparison(task, loaded, settings, console)
-    for candidate in candidates_of(models, from_scratch=from_scratch, with_experts=with_experts):
+    for candidate in candidates:
         comparison.add(candidate)
     results = comparison.results()
     console.print(table_of(results))

@@ -33,7 +33,7 @@ def finetune(
     Args:
         model: a folder or a Hub repository; of a folder of checkpoints the newest is taken.
         from_scratch: train the same architecture from random weights too, to compare with.
-        with_experts: use the experts that lie beside the model, too.
+        with_experts: fine-tune it with its experts, and not without.
 
     Raises:
         DataError, ModelError, StorageError: one line each. Whatever ends it, Ctrl-C included, `out` and `json_file`
@@ -55,7 +55,7 @@ def finetune(
         comparison.add(Candidate(pretrained, FROM_SCRATCH))
     results = comparison.results()
     console.print(table_of(results))
-    save_model(tuned, pretrained, out)
+    save_model(tuned, out)
     if json_file is not None:
         write_file(json_file, as_json(results))
     how_to = usage(task, out, tuned.reader.max_length, with_experts=with_experts)

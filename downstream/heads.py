@@ -11,13 +11,23 @@ from transformers import AutoConfig, PreTrainedModel, set_seed
 from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.tasks.task import Task
-from downstream.with_experts import add_experts, has_experts, without_experts
+from downstream.with_experts import add_experts, files_of_experts, save_experts, without_experts
 from swarm.errors import TokenizerError, in_a_line
 from tokenizer.loading import read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
+# as configurations of Transformers name them: of ALBERT, BERT and their like, of heads, and of ModernBERT
+DROPOUTS = {
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout_prob",
+    "classifier_dropout",
+    "attention_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+}
 LONGEST = 512  # tokens; models that name no limit, or count positions from an offset, read this many at least
 
 
@@ -61,12 +71,14 @@ def new_head(
     labels: Sequence[str],
     seed: int,
     *,
+    dropout: float = 0.0,
     from_scratch: bool = False,
     with_experts: bool = False,
 ) -> PreTrainedModel:
     """The model with a head for these labels; what is drawn at random depends on `seed` alone.
 
     Args:
+        dropout: at least, wherever the architecture has it.
         from_scratch: whether all weights are random ones, not just those of the head.
         with_experts: whether it has the experts of the model's folder, too.
 
@@ -79,6 +91,9 @@ def new_head(
         config = AutoConfig.from_pretrained(
             model.folder, num_labels=len(names), id2label=names, label2id={label: n for n, label in names.items()}
         )
+        for name in DROPOUTS & config.to_dict().keys():
+            if (own := getattr(config, name)) is not None:  # none of its own: another one's counts
+                setattr(config, name, max(own, dropout))
         if from_scratch:
             return task.auto_class().from_config(config, dtype=torch.float32)
         loaded, report = task.auto_class().from_pretrained(
@@ -106,7 +121,7 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
     except Exception as error:
         raise _unreadable(model, error) from None
     _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])
-    if has_experts(model):
+    if files_of_experts(model):
         add_experts(loaded, model)
     return loaded
 
@@ -117,8 +132,9 @@ def label_names(model: PreTrainedModel) -> dict[int, str]:
 
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
-    """Write what `transformers.pipeline` loads into an existing folder; experts are no part of that."""
+    """Write what `transformers.pipeline` loads into an existing folder, and beside it the model's experts."""
     model.save_pretrained(folder, state_dict=without_experts(model))
+    save_experts(model, folder)
     tokenizer.save_pretrained(folder)
 
 

@@ -21,6 +21,7 @@ from transformers import (
 
 from downstream.heads import Reader, label_names
 from downstream.tasks.task import Encoded, Scores, Task
+from downstream.with_experts import term_of
 
 EVALUATION_BATCH = 64  # without gradients there is room for more than a training batch
 
@@ -37,6 +38,8 @@ class Settings:
     learning_rates: tuple[float, ...] = (1e-4,)
     """If there are several, each model takes the one that validates best with the first seed."""
     weight_decay: float = 0.01
+    dropout: float = 0.1
+    """At least, wherever a model has dropout: a run that reads its text a few times is best without, a task is not."""
     warmup: float = 0.1
     """The fraction of all steps in which the learning rate rises; then it falls to 0 in a line."""
     seeds: int = 3
@@ -150,18 +153,21 @@ class _Trainer(Trainer):
 def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: dict[str, Any], **more: Any) -> Trainer:
     """A Trainer that writes and prints nothing."""
     on_gpu = torch.cuda.is_available()
+    settings = TrainingArguments(
+        **arguments,
+        bf16=on_gpu and torch.cuda.is_bf16_supported(),
+        dataloader_pin_memory=on_gpu,
+        disable_tqdm=True,
+        logging_strategy="no",
+        per_device_eval_batch_size=EVALUATION_BATCH,
+        report_to="none",
+        save_strategy="no",
+    )
+    if settings.n_gpu > 1 and term_of(model) is not None:
+        settings._n_gpu = 1  # copies of the model on several would share the hooks of one term
     trainer = _Trainer(
         model=model,
-        args=TrainingArguments(
-            **arguments,
-            bf16=on_gpu and torch.cuda.is_bf16_supported(),
-            dataloader_pin_memory=on_gpu,
-            disable_tqdm=True,
-            logging_strategy="no",
-            per_device_eval_batch_size=EVALUATION_BATCH,
-            report_to="none",
-            save_strategy="no",
-        ),
+        args=settings,
         data_collator=task.collator(reader.tokenizer),
         processing_class=reader.tokenizer,
         preprocess_logits_for_metrics=_choose,

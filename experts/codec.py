@@ -11,7 +11,7 @@ from torch import Tensor
 
 SCALE_BYTES = 4
 STEPS = 127  # from zero to the largest magnitude
-FURTHEST = np.float32(-128)  # of all that eight bits can say
+LOWEST = np.float32(-128)  # the number of eight bits with the largest magnitude
 
 
 def encoded_bytes(rows: int, width: int) -> int:
@@ -28,7 +28,7 @@ def encode(rows: Tensor) -> bytes:
     if not rows.numel():
         return bytes(encoded_bytes(*rows.shape))
     scales = rows.abs().amax(dim=1) / STEPS
-    # the smallest numbers have no inverse; what is not finite becomes any number, and its scale tells
+    # the smallest numbers have no inverse; elements of a row that is not finite are arbitrary, and its scale tells
     elements = (rows / scales.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).round_().to(torch.int8)
     return scales.numpy().astype("<f4").tobytes() + elements.numpy().tobytes()
 
@@ -47,6 +47,6 @@ def decode(data: bytes | memoryview, rows: int, width: int) -> Tensor:
     scales = np.frombuffer(data, "<f4", rows)[:, None]
     elements = np.frombuffer(data, np.int8, rows * width, offset=rows * SCALE_BYTES).reshape(rows, width)
     with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(scales * FURTHEST).all():
+        if not np.isfinite(scales * LOWEST).all():
             raise ValueError("a row is not finite")
     return torch.from_numpy(elements * scales.astype(np.float32))

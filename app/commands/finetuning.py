@@ -80,8 +80,11 @@ FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
 ]
 WithExpertsOption = Annotated[
+    bool, typer.Option("--with-experts", help="fine-tune it together with the run's experts, from the files beside it")
+]
+AlsoWithExpertsOption = Annotated[
     bool,
-    typer.Option("--with-experts", help="use the experts of the run, which lie beside the model, too"),
+    typer.Option("--with-experts", help="fine-tune models a second time, with the experts in the files beside them"),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write all results into this file")]
 OutOption = Annotated[
@@ -156,7 +159,7 @@ def evaluate(
     learning_rate: RateOption = DEFAULT_RATES,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
-    with_experts: WithExpertsOption = False,
+    with_experts: AlsoWithExpertsOption = False,
     json: JsonOption = None,
     picture: PictureOption = None,
 ) -> None:

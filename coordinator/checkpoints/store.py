@@ -1,7 +1,7 @@
 """Saves and loads checkpoints: `checkpoint-<step>` folders that Transformers loads, each of them whole or absent.
 
 A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files, `optimizer.pt`,
-`run.yaml` and `trainer_state.json`, and `mixture.safetensors` if the run has experts.
+`run.yaml` and `trainer_state.json`. If the run has experts there is `mixture.safetensors`, with their settings.
 """
 
 import io

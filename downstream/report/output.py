@@ -7,9 +7,8 @@ from pathlib import Path
 from downstream.comparison import Tuned
 from downstream.errors import ModelError
 from downstream.heads import save
-from downstream.models import CONFIG, Model
+from downstream.models import CONFIG
 from downstream.tasks.task import Task
-from downstream.with_experts import save_experts
 from swarm.errors import StorageError
 from swarm.files import whole_directory
 
@@ -52,15 +51,14 @@ def check_model_folder(folder: Path, task: Task) -> None:
     _check_writable(folder)
 
 
-def save_model(tuned: Tuned, pretrained: Model, folder: Path) -> None:
-    """Write a folder that `transformers.pipeline` loads, whole or not at all, with the model's experts if it has any.
+def save_model(tuned: Tuned, folder: Path) -> None:
+    """Write a folder that `transformers.pipeline` loads, and the model's experts if it has any; whole or not at all.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
     with whole_directory(folder.absolute()) as partial:
         save(tuned.model, tuned.reader.tokenizer, partial)
-        save_experts(tuned.model, pretrained.folder, partial)
 
 
 def _is_fine_tuned(folder: Path, task: Task) -> bool:

@@ -151,7 +151,12 @@ def write_picture(results: Results, path: Path) -> None:
 def paint(results: Results, figure: "Figure") -> None:
     """Draw the checkpoints of each run as a line with the spread over seeds, models of no step as dashed levels."""
     axes, score = figure.subplots(), results.scores[0]
-    with_step = [(model.step, model.run, model.test(score)) for model in results.models if model.step is not None]
+    hows = {model.how for model in results.models if model.step is not None}
+    with_step = [
+        (model.step, f"{model.run or 'no run'}{f', {model.how}' if len(hows) > 1 else ''}", model.test(score))
+        for model in results.models
+        if model.step is not None
+    ]
     with_step.sort(key=lambda one: one[0])
     runs = list(dict.fromkeys(run for _, run, _ in with_step))
     levels = [model for model in results.models if model.step is None]
@@ -165,7 +170,7 @@ def paint(results: Results, figure: "Figure") -> None:
             linewidth=2,
             elinewidth=1.5,
             marker="o",
-            label=run or "no run",
+            label=run,
         )
     for number, model in enumerate(levels, start=max(1, len(runs))):
         colour, mean = charts.COLOURS[number % len(charts.COLOURS)], 100 * model.test(score).mean

@@ -103,7 +103,7 @@ class TrainedExpert:
 
     def _step(self, gradients: list[Tensor]) -> None:
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = gradient.contiguous()  # fused Adam takes its layout for granted
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.version += 1

@@ -95,11 +95,6 @@ class LocalExperts:
         """All that were not lost."""
         return self._experts.keys()
 
-    @property
-    def parameters(self) -> int:
-        """Of all experts together."""
-        return sum(one.numel() for expert in self._experts.values() for one in expert.parameters())
-
     def lose(self, uids: Collection[Uid]) -> None:
         """Let experts vanish, with what they learned."""
         for uid in uids:
@@ -118,7 +113,8 @@ class LocalExperts:
         of_inputs: dict[Uid, Tensor] = {}
         of_parameters: dict[Uid, Gradients] = {}
         for uid, expert, rows in self._reached(inputs):
-            of_inputs[uid], of_parameters[uid] = vector_jacobian(expert, rows, gradients[uid])
+            parameters = list(expert.parameters()) if uid in self._optimizers else []
+            of_inputs[uid], of_parameters[uid] = vector_jacobian(expert, rows, gradients[uid], parameters)
         self._waiting.append(of_parameters)
         if len(self._waiting) > self._delay:
             self._step(self._waiting.popleft())
@@ -137,19 +133,22 @@ class LocalExperts:
             self._optimizers[uid].step()
 
 
-def vector_jacobian(expert: nn.Module, rows: Tensor, gradients: Tensor) -> tuple[Tensor, Gradients]:
+def vector_jacobian(
+    expert: nn.Module, rows: Tensor, gradients: Tensor, parameters: Sequence[Tensor]
+) -> tuple[Tensor, Gradients]:
     """Backward through an expert, whose outputs are computed again.
 
     Args:
         rows: (rows, width).
         gradients: with respect to the outputs, of the same shape.
+        parameters: those that learn.
 
     Returns:
-        Gradients with respect to the rows, and to each parameter in order.
+        Gradients with respect to the rows, and to each of the parameters.
     """
     with torch.enable_grad():
         rows = rows.detach().requires_grad_()
-        of_rows, *of_parameters = torch.autograd.grad(expert(rows), [rows, *expert.parameters()], gradients)
+        of_rows, *of_parameters = torch.autograd.grad(expert(rows), [rows, *parameters], gradients)
     return of_rows, tuple(of_parameters)
 
 

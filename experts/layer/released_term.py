@@ -10,24 +10,42 @@ from torch import Tensor
 from experts.file_names import EXPERTS, MIXTURE
 from experts.layer.expert_term import NAME, ExpertTerm
 from experts.layer.local import LocalExperts
-from experts.released import load_experts
+from experts.released import ReleasedExperts, load_experts, write_experts
 from swarm.run_file import ExpertsSection
 
 
+class ReleasedTerm(ExpertTerm):
+    """A term whose experts are here, and do not learn."""
+
+    def __init__(self, settings: ExpertsSection, trunk_width: int, released: ReleasedExperts):
+        super().__init__(settings, trunk_width)
+        self.released = released
+        self.mixture.caller = LocalExperts(released.experts, learning_rate=None)
+
+    def save(self, folder: Path) -> None:
+        """Write both files into a folder."""
+        tensors = {f"{NAME}.{name}": tensor.detach().cpu() for name, tensor in self.state_dict().items()}
+        (folder / MIXTURE).write_bytes(to_bytes(tensors, self.settings))
+        write_experts(self.released, folder / EXPERTS)
+
+
 def to_bytes(tensors: Mapping[str, Tensor], settings: ExpertsSection) -> bytes:
-    """The file: the tensors of the term, as the model names them, and the settings of the run."""
+    """`mixture.safetensors`: the tensors of the term, as the model names them, and in its header the run's settings."""
     return bytes(save(dict(tensors), metadata={"experts": settings.model_dump_json()}))
 
 
-def load_term(folder: Path, trunk_width: int) -> ExpertTerm:
-    """The term of the model in a folder, whose experts answer and do not learn.
+def load_term(folder: Path, trunk_width: int) -> ReleasedTerm:
+    """The term of the model in a folder.
 
     Raises:
-        OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError: the files are broken, or of another
-            model.
+        OSError, SafetensorError, KeyError, RuntimeError: a file is broken, or of another model.
+        ValueError: likewise, or the files are of two runs.
     """
+    released = load_experts(folder / EXPERTS)
     with safe_open(folder / MIXTURE, "pt") as file:
-        term = ExpertTerm(ExpertsSection.model_validate_json(file.metadata()["experts"]), trunk_width)
+        settings = ExpertsSection.model_validate_json((file.metadata() or {}).get("experts", ""))
+        if (tuple(settings.grid), settings.width, settings.hidden) != (released.grid, released.width, released.hidden):
+            raise ValueError(f"{MIXTURE} is for other experts than those in {EXPERTS}")
+        term = ReleasedTerm(settings, trunk_width, released)
         term.load_state_dict({name: file.get_tensor(f"{NAME}.{name}") for name in term.state_dict()})
-    term.mixture.caller = LocalExperts(load_experts(folder / EXPERTS), learning_rate=None)
     return term

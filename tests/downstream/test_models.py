@@ -32,6 +32,15 @@ def use(folder: Path, task: Task) -> None:
     new_head(model, task, LABELS, 1, from_scratch=False)
 
 
+@pytest.mark.parametrize("from_scratch", [False, True])
+def test_dropout_is_at_least_what_is_asked_for(copied: Path, from_scratch: bool):
+    change(copied, hidden_dropout_prob=0.3)
+    (model,) = find_models(str(copied))
+    config = new_head(model, NamedEntities(), LABELS, 1, dropout=0.1, from_scratch=from_scratch).config
+    dropouts = (config.hidden_dropout_prob, config.attention_probs_dropout_prob, config.classifier_dropout_prob)
+    assert dropouts == (0.3, 0.1, 0.1)
+
+
 def test_a_folder_of_checkpoints_stands_for_all_of_them_in_the_order_of_their_steps(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast
 ):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import load_file
 from transformers import AlbertConfig, AlbertForPreTraining, AlbertModel, PreTrainedTokenizerFast, pipeline
 
 from downstream.data.loading import DataOptions, load_data
@@ -21,15 +22,17 @@ from downstream.report.results import AS_IT_IS, FINE_TUNED, WITH_EXPERTS, ModelR
 from downstream.tasks import TASKS
 from downstream.training import predict
 from downstream.usage import load
-from downstream.with_experts import add_experts, parameters, term_of
+from downstream.with_experts import add_experts, count_parameters, term_of
 from experts.file_names import EXPERTS, MIXTURE
+from experts.grid import all_uids
 from experts.host.files import StateFiles
+from experts.host.release import pack
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.layer import released_term
 from experts.layer.expert_term import NAME, ExpertTerm
-from experts.released import pack
+from experts.released import steps_of
 from swarm.run_file import ExpertsSection
 from tests.downstream.conftest import MAX_LENGTH, QUICK
 from trainer.data.batch import Batch
@@ -40,20 +43,27 @@ pytestmark = pytest.mark.xdist_group("finetune")  # a model for most of them
 SECTION = ExpertsSection(grid=[2, 2], width=8, hidden=16, experts_of_a_row=2)
 
 
-@pytest.fixture(scope="session")
-def with_experts(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """A checkpoint of a run with experts, two of which had hosts; nobody may change its folder."""
-    folder = Path(shutil.copytree(pretrained, tmp_path_factory.mktemp("models") / "albert-experts"))
+def write_experts_of_a_run(folder: Path, section: ExpertsSection, trunk_width: int = 32) -> Path:
+    """The two files of a checkpoint; two of the experts had hosts."""
+    folder.mkdir(exist_ok=True)
     torch.manual_seed(3)
-    term = ExpertTerm(SECTION, AlbertConfig.from_pretrained(folder).hidden_size)
+    term = ExpertTerm(section, trunk_width)
     torch.nn.init.normal_(term.mixture.up.weight)
     tensors = {f"{NAME}.{name}": tensor for name, tensor in term.state_dict().items()}
-    (folder / MIXTURE).write_bytes(released_term.to_bytes(tensors, SECTION))
-    settings = ExpertSettings((2, 2), SECTION.width, SECTION.hidden)
+    (folder / MIXTURE).write_bytes(released_term.to_bytes(tensors, section))
+    settings = ExpertSettings(tuple(section.grid), section.width, section.hidden)
     states = StateFiles(folder.parent / "states", settings)
-    for uid in ((0, 0), (1, 0)):
+    for uid in list(all_uids(settings.grid))[::2]:
         states.write(uid, 1, to_bytes(TrainedExpert(uid, settings, 1)))
-    pack(states, settings, folder / EXPERTS)
+    assert pack(states, settings, folder / EXPERTS) == 2
+    return folder
+
+
+@pytest.fixture(scope="session")
+def with_experts(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A checkpoint of a run with experts; nobody may change its folder."""
+    folder = Path(shutil.copytree(pretrained, tmp_path_factory.mktemp("models") / "albert-experts"))
+    write_experts_of_a_run(folder, SECTION, AlbertConfig.from_pretrained(folder).hidden_size)
     return inspect_model(folder, "albert-experts")
 
 
@@ -84,13 +94,18 @@ def test_the_term_is_added_to_what_heads_read_as_in_pretraining(
     assert not torch.allclose(states, without.flatten(0, 1)[places], atol=0.01)
 
 
-def test_padding_changes_nothing(with_experts: Model):
+def test_padding_does_not_go_to_experts(with_experts: Model):
     net = new_head(with_experts, TASKS["ner"](), ["O", "B-PER"], seed=1, with_experts=True).eval()
-    ids = torch.randint(5, 100, (1, 6), generator=torch.Generator().manual_seed(1))
-    padded = torch.cat([ids, torch.zeros(1, 4, dtype=torch.int64)], dim=1)
-    mask = (torch.arange(10) < 6).long().unsqueeze(0)
+    term = term_of(net)
+    assert term is not None
+    rows: list[int] = []
+    term.mixture.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))
+    ids = torch.randint(5, 50, (2, 10), generator=torch.Generator().manual_seed(1))
+    mask = (torch.arange(10) < torch.tensor([[6], [10]])).long()
     with torch.no_grad():
-        torch.testing.assert_close(net(padded, attention_mask=mask).logits[:, :6], net(ids).logits)
+        net(ids, attention_mask=mask)
+        net(ids)
+    assert rows == [16, 20]
 
 
 @pytest.fixture(scope="session")
@@ -119,9 +134,20 @@ def test_it_is_fine_tuned_saved_and_measured_with_its_experts(
     assert again.test("f1").mean == pytest.approx(model.test("f1").mean)
     assert again.parameters == model.parameters
     net, task, reader = load(out), TASKS["ner"](), open_reader(inspect_model(out, "saved"))
-    assert parameters(net) == model.parameters > net.num_parameters()
+    assert count_parameters(net) == model.parameters > net.num_parameters()
     encoded = task.encode(load_data(task, entities, training=False).test.examples, reader.tokenizer, reader.max_length)
     assert task.score(encoded.truth, predict(net, task, reader, encoded)) == pytest.approx(model.runs[0].test)
+
+
+def test_the_way_to_experts_learns_the_task_and_they_do_not(tuned: tuple[ModelResult, Path, str], with_experts: Model):
+    _, out, _ = tuned
+    before, after = (load_file(folder / MIXTURE) for folder in (with_experts.folder, out))
+    assert before.keys() == after.keys()
+    assert not any(torch.equal(before[name], after[name]) for name in before if name.endswith("weight"))
+    before, after = (load_file(folder / EXPERTS) for folder in (with_experts.folder, out))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert steps_of(out / EXPERTS) == steps_of(with_experts.folder / EXPERTS)
 
 
 def test_what_was_saved_is_an_ordinary_model_for_a_pipeline(tuned: tuple[ModelResult, Path, str]):
@@ -154,7 +180,7 @@ def test_a_comparison_shows_a_model_with_its_experts_and_without(
     assert WITH_EXPERTS in said.getvalue()
 
 
-def test_experts_that_are_not_there_are_asked_for_in_vain(pretrained: Path, entities: DataOptions, tmp_path: Path):
+def test_a_model_without_experts_is_refused(pretrained: Path, entities: DataOptions, tmp_path: Path):
     with pytest.raises(ModelError, match=r"albert-nodi: .* has no experts .*leave --with-experts out"):
         finetune(TASKS["ner"](), str(pretrained), entities, QUICK, out=tmp_path / "model", with_experts=True)
     with pytest.raises(ModelError, match="has no experts"):
@@ -162,16 +188,32 @@ def test_experts_that_are_not_there_are_asked_for_in_vain(pretrained: Path, enti
     assert not (tmp_path / "model").exists()
 
 
+def test_a_fine_tuned_model_needs_no_flag_and_lacks_no_file(
+    tuned: tuple[ModelResult, Path, str], pretrained: Path, entities: DataOptions, tmp_path: Path
+):
+    _, out, _ = tuned
+    with pytest.raises(ModelError, match=r"fine-tuned already, .*leave --with-experts out"):
+        evaluate(None, [str(out)], entities, QUICK, with_experts=True)
+    with pytest.raises(ModelError, match=r"albert-nodi: .* has no experts"):
+        evaluate("ner", [str(out), str(pretrained)], entities, QUICK, with_experts=True)
+    broken = Path(shutil.copytree(out, tmp_path / "broken"))
+    (broken / EXPERTS).unlink()
+    with pytest.raises(ModelError, match=f"{MIXTURE} without the other file of its experts"):
+        load(broken)
+
+
 @pytest.mark.parametrize("name", [MIXTURE, EXPERTS])
-@pytest.mark.parametrize("how", ["cut", "of another model"])
+@pytest.mark.parametrize("how", ["cut", "without a header", "of another run"])
 def test_broken_experts_are_named(with_experts: Model, entities: DataOptions, tmp_path: Path, name: str, how: str):
     folder = Path(shutil.copytree(with_experts.folder, tmp_path / "broken"))
-    content = (folder / name).read_bytes()
     if how == "cut":
-        (folder / name).write_bytes(content[:-10])
-    else:
+        (folder / name).write_bytes((folder / name).read_bytes()[:-10])
+    elif how == "without a header":
         (folder / name).write_bytes((folder / "model.safetensors").read_bytes())
-    with pytest.raises(ModelError, match=r"broken: its experts cannot be used \(.+\); download") as raised:
+    else:
+        other = write_experts_of_a_run(tmp_path / "other", ExpertsSection(grid=[4], width=8, hidden=16))
+        shutil.copyfile(other / name, folder / name)
+    with pytest.raises(ModelError, match=r"broken: its experts cannot be used \(.+\); take") as raised:
         finetune(TASKS["ner"](), str(folder), entities, QUICK, out=tmp_path / "model", with_experts=True)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "model").exists()

@@ -7,12 +7,13 @@ import torch
 
 from experts import file_names
 from experts.host.files import StateFiles
+from experts.host.release import pack, roll_back, unpack
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import Gradients, TrainedExpert
 from experts.layer.local import LocalExperts
 from experts.layer.mixture import MixtureOfExperts
-from experts.released import load_experts, pack, roll_back, steps_of, unpack
+from experts.released import load_experts, steps_of
 from experts.versions import steps_taken
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
@@ -45,7 +46,7 @@ def test_released_experts_answer_in_one_process_as_their_hosts_did(
     files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
 ):
     assert pack(files, SETTINGS, tmp_path / file_names.EXPERTS) == 2
-    caller = LocalExperts(load_experts(tmp_path / file_names.EXPERTS), learning_rate=None)
+    caller = LocalExperts(load_experts(tmp_path / file_names.EXPERTS).experts, learning_rate=None)
     rows = torch.randn(6, SETTINGS.width)
     answers = caller.forward(dict.fromkeys((A, B, (0, 1)), rows))
     assert answers.keys() == {A, B}

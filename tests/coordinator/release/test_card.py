@@ -22,10 +22,10 @@ from coordinator.release.publish import publish
 from coordinator.state_folder import UNNAMED
 from experts import file_names
 from experts.host.files import StateFiles
+from experts.host.release import pack
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
-from experts.released import pack
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository

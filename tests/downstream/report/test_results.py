@@ -13,6 +13,7 @@ from downstream.report.results import (
     AS_IT_IS,
     FINE_TUNED,
     FROM_SCRATCH,
+    WITH_EXPERTS,
     ModelResult,
     Results,
     SeedResult,
@@ -65,6 +66,15 @@ def test_each_run_has_a_line_of_its_own_with_its_name():
     legend = axes.get_legend()
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["river", "sea"]
     assert painted(results(of("river", 1000, 0.4), of("river", 2000, 0.6))).get_legend() is None
+
+
+def test_a_run_that_was_fine_tuned_in_two_ways_has_two_lines():
+    ways = [result("a", how, step, 0.5) for step in (1000, 2000) for how in (FINE_TUNED, WITH_EXPERTS)]
+    axes = painted(results(*(replace(one, run="river") for one in ways)))
+    assert [list(container[0].get_xdata()) for container in axes.containers] == [[1000, 2000]] * 2
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [f"river, {FINE_TUNED}", f"river, {WITH_EXPERTS}"]
 
 
 def test_models_without_a_step_are_levels_with_their_names():

@@ -36,6 +36,18 @@ def test_gradients_of_inputs_are_those_before_the_step():
     assert expert.version == 1
 
 
+def test_a_step_is_one_of_torchs_adam():
+    expert, twin = TrainedExpert(UID, SETTINGS), SETTINGS.new(UID)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=SETTINGS.learning_rate, fused=False)
+    for seed in range(3):
+        one = sent(scale=0.01, seed=seed)
+        expert.backward([one])
+        optimizer.zero_grad()
+        twin(one.inputs).backward(one.outputs)
+        optimizer.step()
+    torch.testing.assert_close(flat(list(expert.network.parameters())), flat(list(twin.parameters())))
+
+
 def test_it_learns():
     expert = TrainedExpert(UID, SETTINGS)
     inputs = sent().inputs

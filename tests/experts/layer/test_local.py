@@ -32,7 +32,7 @@ def test_outputs_are_those_of_the_experts():
 def test_gradients_are_those_of_the_chain_rule():
     expert, inputs, gradients = new_expert(8, 16, 0), rows().requires_grad_(), rows(seed=1)
     (expert(inputs) * gradients).sum().backward()
-    of_rows, of_parameters = vector_jacobian(expert, inputs, gradients)
+    of_rows, of_parameters = vector_jacobian(expert, inputs, gradients, list(expert.parameters()))
     torch.testing.assert_close(of_rows, inputs.grad)
     torch.testing.assert_close(list(of_parameters), [one.grad for one in expert.parameters()])
 
