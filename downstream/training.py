@@ -38,8 +38,8 @@ class Settings:
     learning_rates: tuple[float, ...] = (1e-4,)
     """If there are several, each model takes the one that validates best with the first seed."""
     weight_decay: float = 0.01
-    dropout: float = 0.1
-    """At least, wherever a model has dropout: a run that reads its text a few times is best without, a task is not."""
+    dropout: float = 0.0
+    """At least, wherever a model has dropout. Most runs train without; a task with few examples may want some."""
     warmup: float = 0.1
     """The fraction of all steps in which the learning rate rises; then it falls to 0 in a line."""
     seeds: int = 3

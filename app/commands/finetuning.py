@@ -76,6 +76,9 @@ RateOption = Annotated[
 LengthOption = Annotated[
     int | None, typer.Option("--max-length", min=8, help="tokens of an example; by default as many as the model reads")
 ]
+DropoutOption = Annotated[
+    float, typer.Option(min=0.0, max=0.9, help="at least, wherever a model has dropout; most runs train without")
+]
 FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
 ]
@@ -111,6 +114,7 @@ def finetune(
     patience: PatienceOption = 3,
     batch_size: BatchOption = 32,
     learning_rate: RateOption = DEFAULT_RATES,
+    dropout: DropoutOption = 0.0,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
     with_experts: WithExpertsOption = False,
@@ -133,6 +137,7 @@ def finetune(
             patience=patience,
             batch_size=batch_size,
             learning_rates=tuple(learning_rate),
+            dropout=dropout,
             seeds=seeds,
             max_length=max_length,
         ),
@@ -157,6 +162,7 @@ def evaluate(
     patience: PatienceOption = 3,
     batch_size: BatchOption = 32,
     learning_rate: RateOption = DEFAULT_RATES,
+    dropout: DropoutOption = 0.0,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
     with_experts: AlsoWithExpertsOption = False,
@@ -179,6 +185,7 @@ def evaluate(
             patience=patience,
             batch_size=batch_size,
             learning_rates=tuple(learning_rate),
+            dropout=dropout,
             seeds=seeds,
             max_length=max_length,
         ),

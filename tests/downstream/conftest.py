@@ -19,8 +19,7 @@ OTHERS = ("নদী", "নৌকা", "বই", "লেখেন", "যান",
 GOOD, BAD = ("চমৎকার", "ভালো"), ("বাজে", "খারাপ")
 MAX_LENGTH = 32
 
-# a model of a few thousand weights has none to drop
-QUICK = Settings(epochs=4, patience=4, batch_size=8, learning_rates=(1e-2,), seeds=1, dropout=0.0)
+QUICK = Settings(epochs=4, patience=4, batch_size=8, learning_rates=(1e-2,), seeds=1)
 
 
 @pytest.fixture(scope="session")
