@@ -6,7 +6,6 @@ DHT of every peer refuses a banned one, often before the notice that says so has
 come for a while, they are fetched over HTTP.
 """
 
-import asyncio
 import base64
 import logging
 import random
@@ -33,6 +32,7 @@ from swarm.access.pause_messages import OrderQuestion
 from swarm.errors import SahajError
 from swarm.language import _, mark
 from swarm.logging.logs import log_failure
+from swarm.tasks import within
 
 logger = logging.getLogger(__name__)
 
@@ -245,8 +245,8 @@ class CoordinatorContact:
 async def _ask_over_libp2p(_dht: DHT, node: DHTNode, coordinator: str, handle: str, request: bytes) -> bytes | None:
     """In the node's process, which holds the connections to other peers; None if there is no answer."""
     try:
-        call = node.p2p._client.call_unary_handler(PeerID.from_base58(coordinator), handle, request)
-        return bytes(await asyncio.wait_for(call, ANSWERED_WITHIN))
+        async with within(ANSWERED_WITHIN):
+            return bytes(await node.p2p._client.call_unary_handler(PeerID.from_base58(coordinator), handle, request))
     except Exception as error:  # away, or not listening: the next attempt will tell
         logger.debug("the coordinator does not answer over libp2p: %r", error)
         return None

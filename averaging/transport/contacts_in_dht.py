@@ -17,6 +17,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused, is_coordinators
 from swarm.dht.records import ContactRecord, read_contacts, store_contact
 from swarm.identity import Identity
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -96,7 +97,8 @@ class Discovery:
                 heard(self.listed)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
+                async with within(LOOK_EVERY - LOOK_AGAIN):
+                    await self._is_called.wait()
 
     @contextlib.contextmanager
     def _next_time(self, what: str) -> Iterator[None]:

@@ -22,6 +22,7 @@ from averaging.transport.calling_out import MOST_CALLED, Calls, Whereabout
 from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.loop import Tasks
 from swarm.dht.multiaddrs import quic_host
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -68,7 +69,8 @@ class HolePuncher:
         """Another session may follow."""
         await self._tasks.cancel()
         with contextlib.suppress(*UNREACHED, KeyError):
-            await asyncio.wait_for(self._p2p.remove_binary_stream_handler(HANDLE), PATIENCE)
+            async with within(PATIENCE):
+                await self._p2p.remove_binary_stream_handler(HANDLE)
 
     async def _run(self) -> None:
         while True:
@@ -122,10 +124,12 @@ class HolePuncher:
 
     async def _ask(self, session: str) -> None:
         try:
-            opened = self._p2p.call_binary_stream_handler(PeerID.from_base58(peer_of(session)), HANDLE)
-            _, reader, writer = await asyncio.wait_for(opened, PATIENCE)
+            peer_id = PeerID.from_base58(peer_of(session))
+            async with within(PATIENCE):
+                _, reader, writer = await self._p2p.call_binary_stream_handler(peer_id, HANDLE)
             try:
-                said = await asyncio.wait_for(reader.read(LONGEST_ADDRESS), PATIENCE)
+                async with within(PATIENCE):
+                    said = await reader.read(LONGEST_ADDRESS)
             finally:
                 writer.transport.abort()
             self._where.seen_by(session, said.decode())
@@ -135,8 +139,8 @@ class HolePuncher:
     async def _call(self, session: str, addresses: Sequence[str]) -> None:
         try:
             peer_id = PeerID.from_base58(peer_of(session))
-            calling = self._p2p._client.connect(peer_id, [Multiaddr(one) for one in addresses])
-            await asyncio.wait_for(calling, PATIENCE)
+            async with within(PATIENCE):
+                await self._p2p._client.connect(peer_id, [Multiaddr(one) for one in addresses])
         except UNREACHED as error:
             logger.debug(f"no way to {session} at {', '.join(addresses) or 'its address'}: {error!r}")
         else:
@@ -151,7 +155,8 @@ class HolePuncher:
             self._saying[peer] += 1
             try:
                 writer.write(str(info.addr).encode())
-                await asyncio.wait_for(reader.read(1), PATIENCE)  # it closes the stream when it has heard
+                async with within(PATIENCE):  # it closes the stream when it has heard
+                    await reader.read(1)
             finally:
                 self._saying -= Counter({peer: 1})
         except UNREACHED as error:

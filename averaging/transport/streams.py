@@ -41,6 +41,7 @@ from averaging.transport.wire_format import (
 )
 from swarm.access.gate import Gate
 from swarm.access.refusals import count_refusal, is_blocked
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -104,7 +105,8 @@ class Transport:
         """Close all streams; what has not been sent is dropped, so `flush` first. Another session may follow."""
         for handle in HANDLES.values():
             with contextlib.suppress(*UNREACHED, KeyError):
-                await asyncio.wait_for(self._p2p.remove_binary_stream_handler(handle), self._limits.hello)
+                async with within(self._limits.hello):
+                    await self._p2p.remove_binary_stream_handler(handle)
         await self._tasks.cancel()
         self._remotes.clear()
 
@@ -128,7 +130,8 @@ class Transport:
     async def flush(self, seconds: float) -> bool:
         """Wait until those that have streams have taken in what was sent to them; False if they have not in time."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(one.flushed() for one in self._remotes.values())), seconds)
+            async with within(seconds):
+                await asyncio.gather(*(one.flushed() for one in self._remotes.values()))
             return True
         return False
 
@@ -174,7 +177,8 @@ class Transport:
             raise FrameRefused(f"too many streams: {its} of it, {total} in all, {self._strangers} without a hello")
         self._strangers += 1
         try:
-            hello = await asyncio.wait_for(read_hello(reader), limits.hello)
+            async with within(limits.hello):
+                hello = await read_hello(reader)
         finally:
             self._strangers -= 1
         self._greeting.check(hello, peer_id)
@@ -219,11 +223,12 @@ class Transport:
 
     async def _connected(self, remote: Remote, lane: Lane) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         limits = self._limits
-        opened = self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
-        _, reader, writer = await asyncio.wait_for(opened, limits.hello)
+        async with within(limits.hello):
+            _, reader, writer = await self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
         try:
             writer.write(frame(FrameKind.HELLO, self._greeting.hello))
-            hello = await asyncio.wait_for(read_hello(reader), limits.hello)
+            async with within(limits.hello):
+                hello = await read_hello(reader)
             self._greeting.check(hello, remote.peer_id)
             if self._greeted(hello, remote.peer_id) is not remote:
                 raise FrameRefused(f"its peer is {hello.session} now, or it was shut out in the meantime")

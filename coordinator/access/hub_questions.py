@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
 from swarm.access.join_messages import Refusal, Refused
+from swarm.tasks import within
 
 THREADS = 8  # questions at the same time
 
@@ -20,7 +21,8 @@ class HubQuestions:
         """Whose token it is. Never raises: an error could carry the token into a log."""
         asked = asyncio.get_running_loop().run_in_executor(self._threads, self._hub.ask, token)
         try:
-            return await asyncio.wait_for(asked, self._timeout)
+            async with within(self._timeout):
+                return await asked
         except TokenRejected as error:
             return Refused(error=Refusal.TOKEN_REJECTED, message=str(error))
         except HubAway as error:

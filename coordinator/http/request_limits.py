@@ -14,6 +14,7 @@ from coordinator.http.responses import Problem, problem_response
 from swarm import clock
 from swarm.access.join_messages import Refusal
 from swarm.rate_limit import RateLimit, Tarpit, address_key
+from swarm.tasks import within
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,8 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | Response:
     while True:
         left = deadline - asyncio.get_running_loop().time()
         try:
-            message = await asyncio.wait_for(receive(), max(0.0, left))
+            async with within(max(0.0, left)):
+                message = await receive()
         except asyncio.TimeoutError:
             return _refused(f"the request did not arrive within {BODY_PATIENCE:.0f} s", 408)
         if message["type"] != "http.request":

@@ -11,6 +11,7 @@ from hivemind.utils import get_logger
 from experts.host.call_queue import Call, CallQueue
 from experts.host.computing import Computing, Outcome
 from experts.host.settings import HostLimits
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -44,7 +45,8 @@ class Worker:
                     await self._compute(self.queue.take())
                     continue
                 try:
-                    await asyncio.wait_for(self._changed.wait(), due)
+                    async with within(due):
+                        await self._changed.wait()
                 except asyncio.TimeoutError:
                     continue
         finally:

@@ -12,6 +12,7 @@ from experts.remote import wire
 from experts.remote.greeting import HANDLE, Greeting
 from experts.remote.wire import Answer, Hello, Kind, Part, Request
 from swarm.access.passes import PassRefused
+from swarm.tasks import within
 
 FAILURES = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ValueError, PassRefused)
 OPENING = HostLimits().hello  # seconds until the host has said hello
@@ -56,7 +57,8 @@ class HostConnection:
         async with self._opening:
             writer = self._writer
             if writer is None:
-                writer = await asyncio.wait_for(self._open(), OPENING)
+                async with within(OPENING):
+                    writer = await self._open()
         self.requests += 1
         number = self.requests
         answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()

@@ -16,7 +16,7 @@ from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part, split
 from swarm import clock
 from swarm.errors import StorageError
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -88,7 +88,8 @@ class Copying:
         """Copy experts from one host; those that do not come are tried again at the next look."""
         connection = self._connect(peer_id)
         try:
-            await asyncio.wait_for(self._fetch_all(connection, peer_id, uids), self._times.host)
+            async with within(self._times.host):
+                await self._fetch_all(connection, peer_id, uids)
         except FAILURES as error:
             logger.info(f"experts could not be copied from {peer_id}: {str(error) or type(error).__name__}")
         except Exception:
@@ -99,7 +100,8 @@ class Copying:
     async def _fetch_all(self, connection: HostConnection, peer_id: PeerID, uids: Sequence[Uid]) -> None:
         for uid in uids:
             parts = (Part(uid),)
-            answer, payload = await asyncio.wait_for(connection.ask(Kind.STATE, parts), self._times.state)
+            async with within(self._times.state):
+                answer, payload = await connection.ask(Kind.STATE, parts)
             _, state = split(answer, payload, parts).get(uid, (None, b""))
             if state:  # it was not refused
                 self._tried_at[uid] = clock.now()

@@ -27,7 +27,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import StorageError
 from swarm.identity import Identity
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -141,7 +141,8 @@ class Hosting:
         await self.worker.finish(2 * self.worker.limits.longest_queue)
         lost = [uid for uid in list(self.worker.computing.experts) if not await self._save(uid)]
         try:
-            await asyncio.wait_for(self._hand_over(), self._times.handover)
+            async with within(self._times.handover):
+                await self._hand_over()
         except Exception as error:  # leaving does not fail because nobody is there to take over
             logger.info(f"not all experts were handed over: {error!r}")
         await self._service.stop()

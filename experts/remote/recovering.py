@@ -20,7 +20,7 @@ from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part
 from experts.versions import steps_taken
 from swarm.errors import StorageError
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -87,7 +87,8 @@ class Recovering:
         connection = self._connect(PeerID.from_base58(coordinator))
         try:
             for uid, version in sorted(versions.items()):
-                came = await asyncio.wait_for(self._fetch(connection, uid, version), self._state)
+                async with within(self._state):
+                    came = await self._fetch(connection, uid, version)
                 if came is Fetched.TAKEN:
                     found.add(uid)
         except FAILURES as error:
@@ -104,10 +105,12 @@ class Recovering:
     async def _ask(self, coordinator: PeerID, uids: Set[Uid]) -> None:
         connection = self._connect(coordinator)
         try:
-            await asyncio.wait_for(connection.ask(Kind.PING), ANSWER)
+            async with within(ANSWER):
+                await connection.ask(Kind.PING)
             for uid in sorted(uids):
                 version = self._files.versions.get(uid, 0)
-                came = await asyncio.wait_for(self._fetch(connection, uid, version), self._state)
+                async with within(self._state):
+                    came = await self._fetch(connection, uid, version)
                 if came is not Fetched.LATER:
                     self._ready.add(uid)
         except FAILURES as error:

@@ -24,6 +24,7 @@ from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.wire import Kind, Part
 from swarm.access.gate import Gate
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -201,8 +202,8 @@ class RemoteExperts:
     async def _ask(self, host: _Host, group: _Group) -> dict[Uid, _Answered]:
         """What the host answers in time; nothing, and the host is left out, if it fails in any way."""
         try:
-            asking = host.connection.ask(group.kind, group.parts, group.payload)
-            answer, payload = await asyncio.wait_for(asking, self._timeout)
+            async with within(self._timeout):
+                answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
             peer, answers = host.connection.peer_id.to_base58(), wire.split(answer, payload, group.parts)
             return {uid: _Answered(peer, result.version, data) for uid, (result, data) in answers.items()}
         except asyncio.CancelledError:  # the loop was held up, or is about to end
@@ -239,7 +240,8 @@ class RemoteExperts:
             if self._hosts.get(host.connection.peer_id.to_base58()) is not host:
                 return  # it is not in the table any longer
             try:
-                await asyncio.wait_for(host.connection.ask(Kind.PING), self._timeout)
+                async with within(self._timeout):
+                    await host.connection.ask(Kind.PING)
             except Exception as error:
                 logger.debug(f"{host.connection.peer_id} does not answer: {error!r}")
                 host.connection.close()

@@ -29,7 +29,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import count_refusal
 from swarm.rate_limit import RateLimit
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -78,7 +78,8 @@ class ExpertService:
     async def stop(self) -> None:
         """Close all streams."""
         with contextlib.suppress(*UNREACHED, KeyError):
-            await asyncio.wait_for(self._p2p.remove_binary_stream_handler(HANDLE), self._limits.hello)
+            async with within(self._limits.hello):
+                await self._p2p.remove_binary_stream_handler(HANDLE)
         await end_tasks(list(self._streams))
 
     async def _accept(self, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,8 +116,8 @@ class ExpertService:
             raise NoRoom("too many streams")
         self._strangers[peer_id] += 1
         try:
-            reading = wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
-            hello, _ = await asyncio.wait_for(reading, limits.hello)
+            async with within(limits.hello):
+                hello, _ = await wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
         except asyncio.TimeoutError:
             raise HelloRefused("no hello came") from None
         finally:
@@ -218,7 +219,8 @@ class _Answering:
         try:
             answer, payload = await answering
             self._writer.write(wire.message(answer, *payload))
-            await asyncio.wait_for(self._writer.drain(), self._stall)
+            async with within(self._stall):
+                await self._writer.drain()
         except UNREACHED as error:
             logger.debug(f"an answer was not taken: {error!r}")
             self._writer.transport.abort()

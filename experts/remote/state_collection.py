@@ -25,7 +25,7 @@ from experts.remote.greeting import Greeting
 from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
 from swarm.errors import SwarmError
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -75,7 +75,8 @@ class StateCollection:
         """
         before, copying = self.files.versions, self._copying(patience)
         try:
-            missing = await asyncio.wait_for(self._collect(copying, look_again), patience)
+            async with within(patience):
+                missing = await self._collect(copying, look_again)
         except asyncio.TimeoutError:
             missing = copying.wanted - copying.came
         finally:

@@ -16,6 +16,7 @@ from experts.codec import encoded_bytes
 from experts.grid import Uid
 from experts.host.call_queue import Call, Direction
 from experts.host.settings import ExpertSettings, HostLimits
+from swarm.tasks import within
 
 VERSION = 1  # of everything here
 LONGEST_HELLO = 1024  # bytes
@@ -109,16 +110,12 @@ async def read_message(
     head_size, payload_size = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
     if head_size > longest_head or payload_size > longest_payload:
         raise ValueError(f"a message of {head_size:,} and {payload_size:,} bytes")
-    async with room or nullcontext():
-        head, payload = await asyncio.wait_for(_read_both(reader, head_size, payload_size), seconds)
+    async with room or nullcontext(), within(seconds):
+        head, payload = await reader.readexactly(head_size), await reader.readexactly(payload_size)
     try:
         return msgspec.msgpack.decode(head, type=kind), payload
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not of this form: {str(error)!r:.120}") from None
-
-
-async def _read_both(reader: asyncio.StreamReader, head: int, payload: int) -> tuple[bytes, bytes]:
-    return await reader.readexactly(head), await reader.readexactly(payload)
 
 
 def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSettings, limits: HostLimits) -> list[Call]:

@@ -1,6 +1,5 @@
 """Joining the DHT, and staying joined: one call that ends in a working node or in one clear line."""
 
-import asyncio
 import os
 import re
 import signal
@@ -37,6 +36,7 @@ from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
 from swarm.language import mark
 from swarm.logging.logs import capture_hivemind
+from swarm.tasks import within
 
 logger = get_logger(__name__)
 
@@ -225,10 +225,8 @@ async def _connect_lost(_dht: DHT, node: DHTNode, initial_peers: Sequence[str]) 
             peer_id = PeerID.from_base58(address["p2p"])
             if peer_id in known or peer_id == node.peer_id:
                 continue
-            await asyncio.wait_for(
-                node.p2p._client.connect(peer_id, [address.decapsulate(Multiaddr(f"/p2p/{peer_id}"))]),
-                CONNECT_TIMEOUT,
-            )
+            async with within(CONNECT_TIMEOUT):
+                await node.p2p._client.connect(peer_id, [address.decapsulate(Multiaddr(f"/p2p/{peer_id}"))])
             await node.protocol.call_ping(peer_id)
         except Exception as error:  # still away
             logger.debug(f"{address} does not answer yet: {error!r}")

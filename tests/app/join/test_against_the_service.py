@@ -24,7 +24,7 @@ from coordinator.ledger.ledger import open_ledger
 from coordinator.run_context import RunStatus, ServiceContext
 from swarm.access.passes import load_authority
 from swarm.run_file import load_run
-from swarm.run_file.fingerprint import fingerprint
+from swarm.run_file.fingerprint import OPTIMIZER_VERSION, fingerprint
 from swarm.version import program_version
 from tests.app.join.conftest import RUN, Trained
 from tests.support.hub.stand_in import HubStandIn
@@ -128,9 +128,8 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
 ):
     monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
     monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
-    with raises_problem(
-        ProblemKind.WRONG_FINGERPRINT, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
-    ):
+    differ = rf"optimizer\.version: {OPTIMIZER_VERSION} here, 1 there.*the program that the coordinator"
+    with raises_problem(ProblemKind.WRONG_FINGERPRINT, match=differ):
         join(service.url, JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")))
     assert not trained.calls
 
