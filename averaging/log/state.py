@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-# in the names of parameters that turn tokens into vectors, or vectors into scores: no hidden matrices. Nor are those
-# around experts: Muon's step is as large however small its average is, so it would go on while no expert answers.
-OUTSIDE = ("embeddings", "decoder", "classifier", "expert_term")
+# in the names of parameters that turn tokens into vectors, or vectors into scores: no hidden matrices
+OUTSIDE = ("embeddings", "decoder", "classifier")
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,15 @@ def move_matrix(
 ) -> None:
     """Take the step of a matrix in place.
 
+    A matrix of which the samples say nothing, as of those around experts while no host is there, stays as it is: the
+    step has the same size however small the average is, and would go on long after the last gradient.
+
     Args:
         mean: the running average of the gradient.
         scale: of the gradient.
     """
+    if not gradient.any():
+        return
     own = gradient.double().mul_(scale * (1 - settings.momentum))
     mean.copy_(mean.double().mul_(settings.momentum).add_(own))
     ahead = mean.double().mul_(settings.momentum).add_(own)  # Nesterov's

@@ -1,13 +1,17 @@
 """Masked LM at the demo's size: experts at the last layer, on the rows that the heads read, against a dense term.
 
-All models see the same samples of `runs/demo.yaml`, begin as its coordinator begins, and take the same steps. The dense
-term has the compute of a row's experts, and is trained by the run's optimizer as the trunk is. Experts take their own
-steps, late, and all of them are off in 15 % of the micro-batches.
+All models see the same samples of `runs/demo.yaml`, begin as its coordinator begins, and take the same steps: more than
+the demo's, and at a lower rate, because in few steps it is the trunk alone that learns. With experts the model is that
+of a run with a section `experts`. Experts take their own steps, late, and all of them are off in 15 % of the
+micro-batches. The dense term has the compute of a row's experts, and is trained by the run's optimizer as the trunk is.
 """
 
+import itertools
+import multiprocessing
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +22,17 @@ from app.demo.demo import DEFAULT_RUN
 from benchmarks.experts.convergence import DenseTerm
 from benchmarks.learning.__main__ import Text, prepared, with_changes
 from benchmarks.learning.learner import HeldOut, begun, learn, our_batches
+from experts.calls import NoExperts
 from experts.expert import new_expert
-from experts.grid import Grid, all_uids
+from experts.grid import all_uids
 from experts.layer.local import LocalExperts, LossyNetwork
-from experts.layer.mixture import Mixture, MixtureOfExperts
-from swarm.run_file import RunFile
+from swarm.run_file import ExpertsSection, RunFile
 from trainer.model import PretrainingModel
-from trainer.models.losses import Losses
 
-GRID: Grid = (4, 4)
-ACTIVE, WIDTH, HIDDEN = 2, 64, 256  # experts of a row, width of what travels, hidden width of one expert
+EXPERTS = ExpertsSection(grid=[4, 4], width=64, hidden=256, experts_of_a_row=2)
 DELAY = 16  # backward calls
 FAILURES = 0.1
-LEARNING_RATE = 1e-3  # of the experts; with 3e-3 they fit single batches, and the held-out loss is higher
-BALANCE = 0.01  # weight of the balancing loss
+OPTIMIZER = {"total_steps": 400, "warmup_steps": 20, "learning_rate": 1.2e-2, "weight_decay": 0.1}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Outcome:
 
 
 class AddedTerm:
-    """Adds a term to the last feed-forward block of a model: `FFN(x) + term(x)`, on the rows that the heads read.
+    """Adds a dense term to the last feed-forward block of a model, on the rows that the heads read.
 
     The layers of ALBERT share their weights. In the last one the feed-forward block is given rows in
     place of samples.
@@ -51,12 +52,11 @@ class AddedTerm:
 
     def __init__(self, model: PretrainingModel, term: nn.Module):
         self.is_on = True
-        self._term, self._rows, self._balance = term, torch.empty(0), torch.zeros(())
+        self._term, self._rows = term, torch.empty(0)
         model.add_module("term", term)
         layer: Any = model.get_submodule("albert.encoder.albert_layer_groups.0.albert_layers.0")
         layer.ffn.register_forward_pre_hook(self._note_rows)
         layer.ffn_output.register_forward_hook(self._add)
-        model.register_forward_hook(self._with_balance)
 
     def _note_rows(self, _: nn.Module, inputs: tuple[Tensor]) -> None:
         (self._rows,) = inputs
@@ -64,64 +64,74 @@ class AddedTerm:
     def _add(self, _: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         if not self.is_on or self._rows.dim() != 2:
             return output
-        mixture: Mixture = self._term(self._rows)
-        self._balance = mixture.balancing_loss
-        return output + mixture.added
-
-    def _with_balance(self, model: nn.Module, inputs: tuple[Any], losses: Losses) -> Losses:
-        return losses._replace(loss=losses.loss + BALANCE * self._balance) if model.training else losses
+        added: Tensor = self._term(self._rows).added
+        return output + added
 
 
-def dense(run: RunFile, seed: int) -> nn.Module:
-    """A term with the compute of a row's experts."""
-    return DenseTerm(run.model.hidden_size, WIDTH, ACTIVE * HIDDEN)
+def plain(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
+    """The model of the run."""
+    loss = _trained(run, begun(run), seed, held_out)
+    return Outcome(loss, loss)
 
 
-def mixture(failures: float) -> Callable[[RunFile, int], nn.Module]:
-    """Makes terms of which so many calls fail."""
-
-    def made(run: RunFile, seed: int) -> nn.Module:
-        experts = {uid: new_expert(WIDTH, HIDDEN, 1000 * seed + at) for at, uid in enumerate(all_uids(GRID))}
-        network = LossyNetwork(failures, seed=seed)
-        caller = LocalExperts(experts, learning_rate=LEARNING_RATE, delay=DELAY, network=network)
-        return MixtureOfExperts(run.model.hidden_size, WIDTH, GRID, caller, experts_of_a_row=ACTIVE)
-
-    return made
-
-
-SIDES: dict[str, Callable[[RunFile, int], nn.Module] | None] = {
-    "no term": None,
-    "dense": dense,
-    "16 experts": mixture(0.0),
-    "16 experts, failing": mixture(FAILURES),
-}
-
-
-def measure(corpus: Path | None, seeds: int, see: Callable[[str], None]) -> dict[str, list[Outcome]]:
-    """The outcomes of all sides, one for each seed."""
-    found: dict[str, list[Outcome]] = {side: [] for side in SIDES}
-    with tempfile.TemporaryDirectory(prefix="sahaj-experts-") as folder:
-        run = prepared(Text(DEFAULT_RUN, corpus, stock_steps=0), Path(folder))
-        held_out = HeldOut(run)
-        for seed in range(seeds):
-            for side in SIDES:
-                found[side].append(outcome(run, side, seed, held_out))
-                see(f"masked LM, {side}: {found[side][-1].loss:.3f} nats")
-    return found
-
-
-def outcome(run: RunFile, side: str, seed: int, held_out: HeldOut) -> Outcome:
-    """Train a model of one side."""
-    run = with_changes(run, {"model": {"seed": seed}})
-    model, make = begun(run), SIDES[side]
-    if make is None:
-        loss = _trained(run, model, seed, held_out)
-        return Outcome(loss, loss)
+def dense(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
+    """With a term of the compute of a row's experts."""
+    model = begun(run)
     torch.manual_seed(seed)
-    added = AddedTerm(model, make(run, seed))
+    hidden = EXPERTS.experts_of_a_row * EXPERTS.hidden
+    added = AddedTerm(model, DenseTerm(run.model.hidden_size, EXPERTS.width, hidden))
     loss = _trained(run, model, seed, held_out)
     added.is_on = False
     return Outcome(loss, held_out.loss(model))
+
+
+def with_experts(run: RunFile, seed: int, held_out: HeldOut, failures: float = 0.0) -> Outcome:
+    """With experts, so many calls to which fail."""
+    torch.manual_seed(seed)
+    model = begun(run.model_copy(update={"experts": EXPERTS}))
+    assert model.expert_term is not None
+    uids = all_uids(tuple(EXPERTS.grid))
+    experts = {uid: new_expert(EXPERTS.width, EXPERTS.hidden, 1000 * seed + at) for at, uid in enumerate(uids)}
+    network = LossyNetwork(failures, seed=seed)
+    caller = LocalExperts(experts, learning_rate=EXPERTS.learning_rate, delay=DELAY, network=network)
+    model.expert_term.mixture.caller = caller
+    loss = _trained(run, model, seed, held_out)
+    model.expert_term.mixture.caller = NoExperts()
+    return Outcome(loss, held_out.loss(model))
+
+
+SIDES: dict[str, Callable[[RunFile, int, HeldOut], Outcome]] = {
+    "no term": plain,
+    "dense": dense,
+    "16 experts": with_experts,
+    "16 experts, failing": partial(with_experts, failures=FAILURES),
+}
+
+
+def measure(corpus: Path | None, seeds: int, processes: int, see: Callable[[str], None]) -> dict[str, list[Outcome]]:
+    """The outcomes of all sides, one for each seed.
+
+    Args:
+        processes: models that are trained at a time.
+    """
+    found: dict[str, list[Outcome]] = {side: [] for side in SIDES}
+    with (
+        tempfile.TemporaryDirectory(prefix="sahaj-experts-") as folder,
+        multiprocessing.get_context("spawn").Pool(processes, torch.set_num_threads, (1,)) as pool,
+    ):
+        run = prepared(Text(DEFAULT_RUN, corpus, stock_steps=0), Path(folder))
+        run = with_changes(run, {"optimizer": OPTIMIZER})
+        asked = [(run, side, seed) for seed, side in itertools.product(range(seeds), SIDES)]
+        for (_, side, seed), outcome in zip(asked, pool.imap(outcome_of, asked), strict=True):
+            found[side].append(outcome)
+            see(f"masked LM, seed {seed}, {side}: {outcome.loss:.3f} nats, trunk alone {outcome.trunk_alone:.3f}")
+    return found
+
+
+def outcome_of(asked: tuple[RunFile, str, int]) -> Outcome:
+    """Train a model of one side with one seed."""
+    run, side, seed = asked
+    return SIDES[side](with_changes(run, {"model": {"seed": seed}}), seed, HeldOut(run))
 
 
 def _trained(run: RunFile, model: PretrainingModel, seed: int, held_out: HeldOut) -> float:

@@ -30,7 +30,7 @@ AVERAGING_FIELDS = frozenset(
     }
 )
 EXPERTS_FIELDS = frozenset({"grid", "width", "hidden", "experts_of_a_row", "off_share", "balancing", "learning_rate"})
-OPTIMIZER_VERSION = 2  # raised when `averaging/optimizers` computes other numbers from the same settings
+OPTIMIZER_VERSION = 3  # raised when `averaging/optimizers` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
 
 

@@ -10,7 +10,7 @@ from transformers import AlbertConfig
 
 from benchmarks.experts import __main__ as experts
 from benchmarks.experts import convergence, throughput
-from benchmarks.experts.masked_lm import BALANCE, AddedTerm
+from benchmarks.experts.masked_lm import AddedTerm
 from experts.expert import new_expert
 from experts.layer.local import LocalExperts
 from experts.layer.mixture import MixtureOfExperts
@@ -109,17 +109,3 @@ def test_a_term_is_added_once_and_off_it_leaves_the_trunk():
     assert called == [len(batch.masked_positions)]
     added.is_on = False
     assert torch.equal(model.predict(batch), trunk)
-
-
-def test_the_balancing_loss_counts_in_training_alone():
-    model, term = small_model(), small_mixture()
-    AddedTerm(model, term)
-    batch, balances = a_batch(), []
-    term.register_forward_hook(lambda _, inputs, mixture: balances.append(float(mixture.balancing_loss.detach())))
-    losses = model(batch)
-    assert float(losses.loss.detach()) == pytest.approx(
-        float((losses.masked_lm_loss + losses.sentence_order_loss).detach())
-    )
-    losses = model.train()(batch)
-    without = float((losses.masked_lm_loss + losses.sentence_order_loss).detach())
-    assert float(losses.loss.detach()) == pytest.approx(without + BALANCE * balances[-1])

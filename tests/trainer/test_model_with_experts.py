@@ -8,9 +8,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from averaging.log.state import Layout
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from experts.calls import NoExperts
 from experts.expert import new_expert
 from experts.grid import Uid, all_uids
-from experts.layer.expert_term import ExpertTerm
+from experts.layer.expert_term import NAME, ExpertTerm
 from experts.layer.local import LocalExperts
 from swarm.run_file import ExpertsSection, RunFile
 from trainer.data import Batch
@@ -129,12 +131,27 @@ def test_it_works_in_a_compiled_model(model: PretrainingModel, padded: Batch) ->
     assert losses.masked_lm_loss.item() == pytest.approx(model.eval()(padded).masked_lm_loss.item(), abs=0.01)
 
 
-def test_muon_leaves_it_to_adam(model: PretrainingModel) -> None:
+def test_its_matrices_take_muons_step_and_none_while_no_expert_answers(
+    model: PretrainingModel, with_experts: RunFile, padded: Batch
+) -> None:
     names, parameters = zip(*model.named_parameters(), strict=True)
     layout = Layout(names, tuple(tuple(one.shape) for one in parameters), has_muon=True)
-    matrices = {name for name, is_matrix in zip(names, layout.matrices, strict=True) if is_matrix}
-    assert any("ffn" in name for name in matrices)
-    assert not any(name.startswith("expert_term.") for name in matrices)
+    settings = with_experts.optimizer.model_copy(update={"name": "muon"})
+    optimizer, state = StateOptimizer(layout, settings), initial_state(layout, parameters)
+    moved = []
+    for experts in (NoExperts(), reach(model)._local, NoExperts()):
+        term_of(model).mixture.caller = experts
+        model.zero_grad()
+        model(padded).loss.backward()
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+        after = optimizer.step(state, layout.flat(gradients))
+        pairs = zip(names, layout.views(state.parameters), layout.views(after.parameters), strict=True)
+        moved.append({name for name, before, now in pairs if not torch.equal(before, now)})
+        state = after
+    of_term = {name for name, is_matrix in zip(names, layout.matrices, strict=True) if is_matrix and NAME in name}
+    assert len(of_term) == 3  # the gate, down and up
+    assert [of_term & one for one in moved] == [set(), of_term, set()]
+    assert all(any("ffn" in name for name in one) for one in moved)
 
 
 def test_a_plan_counts_it(model: PretrainingModel, with_experts: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:

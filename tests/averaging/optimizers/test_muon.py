@@ -90,9 +90,9 @@ def test_a_step_has_the_size_of_adams_and_decays():
     move_matrix(parameter, drawn(128, 512), mean, settings=SETTINGS, scale=0.5, learning_rate=0.01)
     assert float(parameter.square().mean().sqrt()) == pytest.approx(0.2 * 0.01, rel=0.05)
     assert torch.allclose(mean, drawn(128, 512) * 0.5 * (1 - SETTINGS.momentum))
-    still, mean = torch.ones(8, 8), torch.zeros(8, 8)
-    move_matrix(still, torch.zeros(8, 8), mean, settings=SETTINGS, scale=1.0, learning_rate=0.01)
-    assert torch.allclose(still, torch.full((8, 8), 1 - 0.01 * SETTINGS.weight_decay))
+    ones, mean = torch.ones(128, 512), torch.zeros(128, 512)
+    move_matrix(ones, drawn(128, 512), mean, settings=SETTINGS, scale=0.5, learning_rate=0.01)
+    assert torch.allclose(ones - parameter, torch.full((128, 512), 1 - 0.01 * SETTINGS.weight_decay))
 
 
 def test_only_hidden_matrices_take_it_and_they_have_no_second_moment():
@@ -153,3 +153,11 @@ def test_the_number_of_threads_changes_not_a_bit():
 
 def test_a_gradient_of_zeros_moves_nothing():
     assert not orthogonalized(torch.zeros(8, 16)).any()
+    state = taken(first(), 3)
+    after = StateOptimizer(LAYOUT, SETTINGS).step(state, torch.zeros(LAYOUT.size))
+    moved = [
+        not torch.equal(one, other)
+        for one, other in zip(LAYOUT.views(state.parameters), LAYOUT.views(after.parameters), strict=True)
+    ]
+    assert moved == [not is_matrix for is_matrix in LAYOUT.matrices]
+    assert torch.equal(LAYOUT.views(state.moments[0])[1], LAYOUT.views(after.moments[0])[1])
