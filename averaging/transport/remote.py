@@ -64,9 +64,12 @@ class Remote:
         self._failures[lane] = min(self._failures[lane] + 1, MOST_FAILURES)
         self._retry_at[lane] = self._clock() + pause
 
-    def succeeded(self, lane: Lane) -> None:
-        """The next failure is the first one."""
-        self._failures[lane], self._retry_at[lane] = 0, float("-inf")
+    def ended(self, lane: Lane, *, has_lasted: bool) -> None:
+        """A stream that has lasted was a success: the next failure is the first one."""
+        if has_lasted:
+            self._failures[lane], self._retry_at[lane] = 0, float("-inf")
+        else:
+            self.failed(lane)
 
     def is_idle(self) -> bool:
         """Whether nothing was said for long."""

@@ -177,8 +177,7 @@ class Transport:
             raise FrameRefused(f"too many streams: {its} of it, {total} in all, {self._strangers} without a hello")
         self._strangers += 1
         try:
-            async with within(limits.hello):
-                hello = await read_hello(reader)
+            hello = await read_hello(reader, limits.hello)
         finally:
             self._strangers -= 1
         self._greeting.check(hello, peer_id)
@@ -227,8 +226,7 @@ class Transport:
             _, reader, writer = await self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
         try:
             writer.write(frame(FrameKind.HELLO, self._greeting.hello))
-            async with within(limits.hello):
-                hello = await read_hello(reader)
+            hello = await read_hello(reader, limits.hello)
             self._greeting.check(hello, remote.peer_id)
             if self._greeted(hello, remote.peer_id) is not remote:
                 raise FrameRefused(f"its peer is {hello.session} now, or it was shut out in the meantime")
@@ -266,10 +264,7 @@ class Transport:
             logger.exception(f"what {remote.session} sent could not be taken in")
         finally:
             remote.streams.discard(stream)
-            if self._clock() < since + LASTING:
-                remote.failed(lane)
-            else:
-                remote.succeeded(lane)
+            remote.ended(lane, has_lasted=self._clock() >= since + LASTING)
 
     def _wrong_chunk(self, remote: Remote) -> None:
         self.counts.wrong_chunks += 1

@@ -25,6 +25,7 @@ from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import is_blocked
 from swarm.access.user_names import is_one_line
+from swarm.tasks import within
 
 LONGEST_TEXT = 128  # characters of a string
 LONGEST_BYTES = 1200  # of a signature with its key, and a pass
@@ -215,17 +216,19 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[FrameKind, int]:
         raise FrameRefused(f"a frame of kind {kind}") from None
 
 
-async def read_hello(reader: asyncio.StreamReader) -> Hello:
+async def read_hello(reader: asyncio.StreamReader, seconds: float) -> Hello:
     """The first frame of a stream, which is read before anything is known of the other side.
 
     Raises:
         FrameRefused: it is another one.
         asyncio.IncompleteReadError: the stream has ended.
+        asyncio.TimeoutError: it has not come in so many seconds.
     """
-    kind, size = await read_head(reader)
-    if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
-        raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
-    return read_hello_body(await reader.readexactly(size))
+    async with within(seconds):
+        kind, size = await read_head(reader)
+        if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
+            raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
+        return read_hello_body(await reader.readexactly(size))
 
 
 class Greeting:

@@ -24,6 +24,7 @@ from averaging.transport.wire_format import (
     unpack,
 )
 from tests.averaging.transport.peers import framed
+from tests.support.waiting import PATIENCE
 
 M = TypeVar("M", bound=Message)
 
@@ -75,7 +76,7 @@ async def conversation(p2p: P2P, peer: PeerID, hello: Hello) -> AsyncIterator[Co
             _, reader, writer = await p2p.call_binary_stream_handler(peer, HANDLES[lane])
             streams[lane] = reader, writer
             writer.write(frame(FrameKind.HELLO, packed(hello)))
-            await read_hello(reader)
+            await read_hello(reader, PATIENCE)
         yield Conversation(streams)
     finally:
         for _, writer in streams.values():

@@ -20,7 +20,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import load_authority
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 RUN = "0123abcd"
 DIGEST = hashlib.sha256(b"header").hexdigest()
@@ -192,5 +192,5 @@ class Intruder:
         reader, writer = await self.opened(at, lane)
         hello = {"version": VERSION, "run": RUN, "session": self.session, "shown": self.shown, **changes}
         writer.write(frame(FrameKind.HELLO, pack(Hello(**hello))))
-        await read_hello(reader)
+        await read_hello(reader, PATIENCE)
         return reader, writer

@@ -36,7 +36,7 @@ from coordinator.checkpoints.store import (
 )
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run
-from swarm.run_file.fingerprint import fingerprint
+from swarm.run_file.fingerprint import OPTIMIZER_VERSION, fingerprint
 from tests.coordinator.checkpoints.conftest import STATE, Save
 from tests.support.forked import start_function
 from tokenizer.loading import tokenizer_digest
@@ -70,17 +70,18 @@ def small_disk(place: Path, kibibytes: int) -> Iterator[Path]:
 def test_a_state_of_another_optimizer_is_refused_by_name(
     tmp_path: Path, model: AlbertPretraining, tokenizer: PreTrainedTokenizerFast, run: RunFile
 ) -> None:
-    ours, older = (fingerprint(run, tokenizer_digest(tokenizer), version) for version in (2, 1))
+    ours, older = (fingerprint(run, tokenizer_digest(tokenizer), version) for version in (OPTIMIZER_VERSION, 1))
     lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
     unversioned = {key: value for key, value in lamb.state_dict().items() if key != "version"}
     save = partial(save_checkpoint, tmp_path, model=model, tokenizer=tokenizer, run=run)
     save(optimizer_state=unversioned, state=replace(STATE, fingerprint=older.digest))
-    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 2 here, 1 there\)"):
+    with pytest.raises(CheckpointError, match=rf"\(optimizer\.version: {OPTIMIZER_VERSION} here, 1 there\)"):
         newest_that_fits(tmp_path, ours)
     save(optimizer_state=lamb.state_dict(), state=replace(STATE, step=2, fingerprint=ours.digest))
     assert newest_that_fits(tmp_path, ours) is not None
-    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 3 here, 2 there\)"):
-        newest_that_fits(tmp_path, fingerprint(run, tokenizer_digest(tokenizer), 3))
+    newer = OPTIMIZER_VERSION + 1
+    with pytest.raises(CheckpointError, match=rf"\(optimizer\.version: {newer} here, {OPTIMIZER_VERSION} there\)"):
+        newest_that_fits(tmp_path, fingerprint(run, tokenizer_digest(tokenizer), newer))
 
 
 def test_a_checkpoint_comes_back_as_it_was_saved(save: Save, model: AlbertPretraining) -> None:
