@@ -8,12 +8,11 @@ from rich.console import Console
 from downstream.comparison import Comparison, candidates_of
 from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
-from downstream.models import check_head, find_models
+from downstream.models import check_head, find_models, task_of
 from downstream.report.output import check_file, check_picture
 from downstream.report.results import WITH_EXPERTS, Results, as_json, table_of, write_picture
 from downstream.tasks import TASKS
 from downstream.training import Settings
-from downstream.usage import task_of
 from downstream.with_experts import check_experts
 from swarm.files import write_file
 

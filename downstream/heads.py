@@ -11,7 +11,8 @@ from transformers import AutoConfig, PreTrainedModel, set_seed
 from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.tasks.task import Task
-from downstream.with_experts import add_experts, files_of_experts, save_experts, without_experts
+from downstream.with_experts import add_experts, files_of_experts, term_of
+from experts.layer.released_term import split
 from swarm.errors import TokenizerError, in_a_line
 from tokenizer.loading import read_tokenizer
 
@@ -133,8 +134,10 @@ def label_names(model: PreTrainedModel) -> dict[int, str]:
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
     """Write what `transformers.pipeline` loads into an existing folder, and beside it the model's experts."""
-    model.save_pretrained(folder, state_dict=without_experts(model))
-    save_experts(model, folder)
+    _, ordinary = split(model.state_dict())
+    model.save_pretrained(folder, state_dict=ordinary)
+    if (term := term_of(model)) is not None:
+        term.save(folder)
     tokenizer.save_pretrained(folder)
 
 

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from downstream.errors import ModelError
+from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from swarm.errors import in_a_line
 from swarm.secret_variables import hub_token
@@ -105,6 +107,19 @@ def check_head(model: Model, task: Task) -> None:
             f"{model.name}: the wrong head ({model.head}), the task {task.name} needs {task.head}; give a model that "
             "was fine-tuned for it, or a pretrained one"
         )
+
+
+def task_of(models: Sequence[Model]) -> Task:
+    """The task that the first fine-tuned model was made for.
+
+    Raises:
+        ModelError: none of them was, or for a task of which we know nothing.
+    """
+    head = next((model.head for model in models if model.head is not None), None)
+    found = next((task for task in TASKS.values() if task.head == head), None)
+    if found is None:
+        raise ModelError(f"none of the models was fine-tuned for a task; say which: {' or '.join(TASKS)}")
+    return found()
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -1,14 +1,11 @@
 """How a fine-tuned model is used from Python."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from downstream.errors import ModelError
 from downstream.heads import finished
-from downstream.models import Model, inspect_model
-from downstream.tasks import TASKS
+from downstream.models import inspect_model, task_of
 from downstream.tasks.task import Task
 
 
@@ -36,16 +33,3 @@ def load(folder: str | Path) -> PreTrainedModel:
     """
     model = inspect_model(Path(folder), str(folder))
     return finished(model, task_of([model]))
-
-
-def task_of(models: Sequence[Model]) -> Task:
-    """The task that the first fine-tuned model was made for.
-
-    Raises:
-        ModelError: none of them was, or for a task of which we know nothing.
-    """
-    head = next((model.head for model in models if model.head is not None), None)
-    found = next((task for task in TASKS.values() if task.head == head), None)
-    if found is None:
-        raise ModelError(f"none of the models was fine-tuned for a task; say which: {' or '.join(TASKS)}")
-    return found()

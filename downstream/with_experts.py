@@ -4,7 +4,6 @@ Their term is added at the last layer, as in pretraining, but to all tokens, sin
 and the way of rows to experts and back learn the task, as the rest of the model does; the experts stay as they are.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -77,17 +76,6 @@ def count_parameters(net: PreTrainedModel) -> int:
     term = term_of(net)
     experts = () if term is None else term.released.experts.values()
     return net.num_parameters() + sum(one.numel() for expert in experts for one in expert.parameters())
-
-
-def without_experts(net: PreTrainedModel) -> dict[str, Tensor]:
-    """The tensors of a model but for those of the term."""
-    return {name: tensor for name, tensor in net.state_dict().items() if not name.startswith(f"{NAME}.")}
-
-
-def save_experts(net: PreTrainedModel, folder: Path) -> None:
-    """Put the experts of a model, if it has some, beside its other files in a folder."""
-    if (term := term_of(net)) is not None:
-        term.save(folder)
 
 
 class _LastLayer:

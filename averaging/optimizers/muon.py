@@ -40,8 +40,8 @@ def move_matrix(
 ) -> None:
     """Take the step of a matrix in place.
 
-    A matrix of which the samples say nothing, as of those around experts while no host is there, stays as it is: the
-    step has the same size however small the average is, and would go on long after the last gradient.
+    A matrix with a zero gradient stays as it is, such as those around experts while no host is there: the step has the
+    same size however small the average is, so it would go on long after the last gradient.
 
     Args:
         mean: the running average of the gradient.

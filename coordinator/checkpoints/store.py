@@ -35,7 +35,7 @@ from coordinator.checkpoints.checkpoint import (
 )
 from coordinator.checkpoints.checksums import check_sums, write_sums
 from experts.file_names import MIXTURE
-from experts.layer import expert_term, released_term
+from experts.layer import released_term
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.logs import silence_hugging_face
@@ -85,7 +85,7 @@ def save_checkpoint(
     path = folder / f"checkpoint-{state.step}"
     with whole_directory(path) as partial:
         silence_hugging_face()
-        mixture, trunk = _parts(model.state_dict())
+        mixture, trunk = released_term.split(model.state_dict())
         model.save_pretrained(partial, state_dict=trunk)
         if run.experts is not None:
             (partial / MIXTURE).write_bytes(released_term.to_bytes(mixture, run.experts))
@@ -163,12 +163,6 @@ def restore_model(model: PreTrainedModel, model_state: Mapping[str, Tensor]) -> 
             f"another shape ({len(misfits)} such tensors); use the run.yaml beside the checkpoint"
         )
     model.load_state_dict(dict(model_state), strict=False)
-
-
-def _parts(model_state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What leads to experts and back, and the rest, which is an ordinary model."""
-    mixture = {name: one for name, one in model_state.items() if name.startswith(f"{expert_term.NAME}.")}
-    return mixture, {name: one for name, one in model_state.items() if name not in mixture}
 
 
 def _read_back(partial: Path, path: Path, model: PreTrainedModel) -> None:

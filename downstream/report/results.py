@@ -152,11 +152,12 @@ def paint(results: Results, figure: "Figure") -> None:
     """Draw the checkpoints of each run as a line with the spread over seeds, models of no step as dashed levels."""
     axes, score = figure.subplots(), results.scores[0]
     hows = {model.how for model in results.models if model.step is not None}
-    with_step = [
-        (model.step, f"{model.run or 'no run'}{f', {model.how}' if len(hows) > 1 else ''}", model.test(score))
-        for model in results.models
-        if model.step is not None
-    ]
+
+    def line_of(model: ModelResult) -> str:
+        run = model.run or "no run"
+        return f"{run}, {model.how}" if len(hows) > 1 else run
+
+    with_step = [(model.step, line_of(model), model.test(score)) for model in results.models if model.step is not None]
     with_step.sort(key=lambda one: one[0])
     runs = list(dict.fromkeys(run for _, run, _ in with_step))
     levels = [model for model in results.models if model.step is None]

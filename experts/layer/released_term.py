@@ -15,7 +15,7 @@ from swarm.run_file import ExpertsSection
 
 
 class ReleasedTerm(ExpertTerm):
-    """A term whose experts are here, and do not learn."""
+    """A term with its experts in this process; they are not trained."""
 
     def __init__(self, settings: ExpertsSection, trunk_width: int, released: ReleasedExperts):
         super().__init__(settings, trunk_width)
@@ -27,6 +27,12 @@ class ReleasedTerm(ExpertTerm):
         tensors = {f"{NAME}.{name}": tensor.detach().cpu() for name, tensor in self.state_dict().items()}
         (folder / MIXTURE).write_bytes(to_bytes(tensors, self.settings))
         write_experts(self.released, folder / EXPERTS)
+
+
+def split(model_state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The tensors of a model's term, and the rest, which is an ordinary model."""
+    term = {name: tensor for name, tensor in model_state.items() if name.startswith(f"{NAME}.")}
+    return term, {name: tensor for name, tensor in model_state.items() if name not in term}
 
 
 def to_bytes(tensors: Mapping[str, Tensor], settings: ExpertsSection) -> bytes:

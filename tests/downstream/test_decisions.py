@@ -8,7 +8,7 @@ from rich.console import Console
 
 from downstream.comparison import candidates_of
 from downstream.errors import ModelError
-from downstream.models import Model
+from downstream.models import Model, task_of
 from downstream.report.results import (
     AS_IT_IS,
     FINE_TUNED,
@@ -26,7 +26,6 @@ from downstream.tasks.classify import Classification
 from downstream.tasks.ner import NamedEntities
 from downstream.tasks.tags import all_tags
 from downstream.training import Epoch, best_epoch, epochs_without_progress
-from downstream.usage import task_of
 
 
 def epochs(*pairs: tuple[float, float]) -> list[Epoch]:

@@ -61,7 +61,7 @@ def write_experts_of_a_run(folder: Path, section: ExpertsSection, trunk_width: i
 
 @pytest.fixture(scope="session")
 def with_experts(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """A checkpoint of a run with experts; nobody may change its folder."""
+    """A checkpoint of a run with experts. Tests must not change its folder."""
     folder = Path(shutil.copytree(pretrained, tmp_path_factory.mktemp("models") / "albert-experts"))
     write_experts_of_a_run(folder, SECTION, AlbertConfig.from_pretrained(folder).hidden_size)
     return inspect_model(folder, "albert-experts")
