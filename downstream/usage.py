@@ -4,6 +4,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from downstream.errors import ModelError
 from downstream.heads import finished
 from downstream.models import inspect_model, task_of
 from downstream.tasks.task import Task
@@ -32,4 +33,6 @@ def load(folder: str | Path) -> PreTrainedModel:
         ModelError: a file is missing or broken, or the model was not fine-tuned.
     """
     model = inspect_model(Path(folder), str(folder))
+    if model.head is None:
+        raise ModelError(f"{folder}: was not fine-tuned; do that with `sahaj finetune`, or load it with Transformers")
     return finished(model, task_of([model]))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from experts.grid import Grid, Uid, is_inside
 
+AT_ONCE = 1 << 22  # sums of scores in memory while the best are chosen
 NONE = -1  # stands for each coordinate of an expert that a row does not have
 
 
@@ -64,9 +65,12 @@ def best_alive(scores: Sequence[Tensor], alive: Collection[Uid], count: int) -> 
         torch.zeros(length, dtype=torch.bool).index_fill_(0, uids[:, dimension], True)
         for dimension, length in enumerate(grid)
     )
-    sums = torch.stack([one[:, uids[:, dimension]] for dimension, one in enumerate(scores)]).sum(0)
-    best = sums.topk(min(count, len(inside)), dim=1).indices
-    return Choice(uids[best], living)
+    rows = max(1, AT_ONCE // max(1, len(inside)))
+    best = []
+    for some in zip(*(one.split(rows) for one in scores), strict=True):
+        sums = torch.stack([one[:, uids[:, dimension]] for dimension, one in enumerate(some)]).sum(0)
+        best.append(sums.topk(min(count, len(inside)), dim=1).indices)
+    return Choice(uids[torch.cat(best)], living)
 
 
 def weights_of(scores: Sequence[Tensor], choice: Choice, answered: Tensor) -> Tensor:

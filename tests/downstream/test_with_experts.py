@@ -200,6 +200,8 @@ def test_a_fine_tuned_model_needs_no_flag_and_lacks_no_file(
     (broken / EXPERTS).unlink()
     with pytest.raises(ModelError, match=f"{MIXTURE} without the other file of its experts"):
         load(broken)
+    with pytest.raises(ModelError, match=r"was not fine-tuned; do that with `sahaj finetune`"):
+        load(pretrained)
 
 
 @pytest.mark.parametrize("name", [MIXTURE, EXPERTS])

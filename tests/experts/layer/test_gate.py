@@ -38,6 +38,13 @@ def test_the_best_living_experts_are_chosen_best_first(seed: int):
         assert [tuple(uid) for uid in chosen[row].tolist()] == best
 
 
+def test_many_rows_are_chosen_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    scores, alive = random_scores(20), list(all_uids(GRID))
+    at_once = best_alive(scores, alive, 4)
+    monkeypatch.setattr("experts.layer.gate.AT_ONCE", 3 * len(alive))
+    assert torch.equal(best_alive(scores, alive, 4).coordinates, at_once.coordinates)
+
+
 def test_a_row_has_no_more_experts_than_are_alive():
     assert best_alive(random_scores(5), [(1, 2, 3), (0, 0, 0)], 4).coordinates.shape == (5, 2, 3)
     assert best_alive(random_scores(5), [], 4).coordinates.shape == (5, 0, 3)
