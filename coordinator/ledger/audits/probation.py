@@ -145,8 +145,8 @@ class Probation:
         for session, one in known.items():
             if one.doubts:
                 one.held += 1
-                held = {LOUD: one.is_held or one.is_loud, LESS: one.is_held or one.agrees_less}
-                one.doubts = {doubt for doubt in one.doubts if held[doubt]}
+                still = {LOUD: one.is_held or one.is_loud, LESS: one.is_held or one.agrees_less}
+                one.doubts = {doubt for doubt in one.doubts if still[doubt]}
             elif one.user and brought[one.user] > least and (doubt := _doubt(one, session, worst)):
                 found.append(doubt)
                 one.times, one.held = one.times + 1, 0
