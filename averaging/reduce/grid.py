@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 LARGEST_CHUNK = 2**17  # elements: 130 KB in 8 bits, 0.1 s of 10 Mbit/s; larger ones where there would be too many
 SMALLEST_CHUNK = 2**12  # elements: a digest weighs nothing beside it
-FEWEST_CHUNKS = 16  # where a chunk need not get too small for it, so that some peers can share the work
+FEWEST_CHUNKS = 8  # where a chunk need not get too small for it, so that some peers can share the work
 MOST_CHUNKS = 1024  # a header names each by digest, and a newcomer is given all headers of some fifty steps at once
 
 

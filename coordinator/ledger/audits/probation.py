@@ -18,8 +18,7 @@ from averaging.reduce.agreement import Agreement
 from coordinator.ledger.audits.worth import compared
 
 AUDITS = 24  # of a peer, the last ones
-HOLD = 48  # audits, for which it is doubted at least, the first time; twice as many the second time, and so on
-ENOUGH = 6  # of them, to see that it agrees less; loud is one over all of them, as an unusual text is for a while
+ENOUGH, ENOUGH_LOUD = 6, 12  # of them, to see that it agrees less, and that it is loud
 DOUBT, TRUST = 3.0, 1.0  # times the error of its mean, that it is below the usual one: from when on, and until when
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART, TRUSTED_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
@@ -45,22 +44,12 @@ class _Known:
     loudness: deque[float] = field(default_factory=lambda: deque(maxlen=AUDITS))
     seen: int = 0  # global step
     doubts: set[str] = field(default_factory=set)  # those of LOUD and LESS that hold
-    times: int = 0  # that it was doubted
-    held: int = 0  # audits since it is doubted
 
     @property
     def is_loud(self) -> bool:
         """Whether it is in most of the audits; of one that is doubted for that, still nearly as much."""
         bound = LOUD_UNTIL if LOUD in self.doubts else LOUD_FROM
-        return len(self.loudness) >= AUDITS and statistics.median_low(self.loudness) >= bound
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a doubt holds whatever its gradients are like: longer each time.
-
-        Gradients for the wrong words agree with the others again as soon as these go on without them.
-        """
-        return self.held < HOLD * 2 ** (self.times - 1)
+        return len(self.loudness) >= ENOUGH_LOUD and statistics.median_low(self.loudness) >= bound
 
     @property
     def lag(self) -> float:
@@ -113,7 +102,7 @@ class Probation:
             known = self._of(one.session, header)
             known.user = users.get(one.session, known.user)
             known.loudness.append(one.loudness)
-            if len(known.loudness) >= AUDITS:
+            if len(known.loudness) >= ENOUGH_LOUD:
                 self._before.discard(known.user)
         for session, cosines in compared(agreement, weights).items():
             self._of(session, header).cosines.append(cosines)
@@ -144,12 +133,10 @@ class Probation:
         found = []
         for session, one in known.items():
             if one.doubts:
-                one.held += 1
-                still = {LOUD: one.is_held or one.is_loud, LESS: one.is_held or one.agrees_less}
-                one.doubts = {doubt for doubt in one.doubts if still[doubt]}
+                held = {LOUD: one.is_loud, LESS: one.agrees_less}
+                one.doubts = {doubt for doubt in one.doubts if held[doubt]}
             elif one.user and brought[one.user] > least and (doubt := _doubt(one, session, worst)):
                 found.append(doubt)
-                one.times, one.held = one.times + 1, 0
         if any(LESS in known[one.session].doubts for one in found):
             for one in self._known.values():
                 if not one.doubts:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from coordinator.ledger.audits.probation import AUDITS, FORGET, HOLD, Doubt, Probation
+from coordinator.ledger.audits.probation import AUDITS, ENOUGH_LOUD, FORGET, Doubt, Probation
 from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.audits.test_worth import WEIGHTS, cosines
 
@@ -48,36 +48,32 @@ def test_who_agrees_less_than_those_who_bring_less_is_doubted_before_it_is_flagg
     assert all("agree with the others' less" in one.what for one in found)
 
 
-def test_who_is_of_use_again_is_trusted_again_later_each_time() -> None:
-    probation = Probation()
-    for longest in (HOLD, 2 * HOLD, 4 * HOLD):
-        while not probation.users:
-            followed(lambda honest, drawn: -honest, 1, probation)
-        _, found = followed(lambda honest, drawn: honest, longest - 1, probation)
-        assert probation.users and not found
-        followed(lambda honest, drawn: honest, 1, probation)
-        assert not probation.users
+def test_who_is_of_use_again_is_trusted_again() -> None:
+    probation, _ = followed(lambda honest, drawn: -honest, AUDITS)
+    assert probation.users
+    probation, found = followed(lambda honest, drawn: honest, AUDITS, probation)
+    assert not probation.users and not found
 
 
 def test_who_is_loud_audit_after_audit_is_doubted_until_that_is_over() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
     doubts = [
-        probation.after_audit(step(number), agreement(alike, {"6.0": 1.8}), USERS) for number in range(1, AUDITS + 1)
+        probation.after_audit(step(number), agreement(alike, {"6.0": 1.8}), USERS)
+        for number in range(1, ENOUGH_LOUD + 1)
     ]
-    assert [len(one) for one in doubts] == [0] * (AUDITS - 1) + [1]
+    assert [len(one) for one in doubts] == [0] * (ENOUGH_LOUD - 1) + [1]
     assert doubts[-1][0].what == "sends gradients 1.8 times as large as its samples explain"
     assert probation.users == {"user-6"}
-    for number in range(HOLD):
+    for number in range(AUDITS):
         assert not probation.after_audit(step(100 + number), agreement(alike, {"6.0": 1.1}), USERS)
     assert not probation.users
 
 
-@pytest.mark.parametrize("before", [0, AUDITS])
-def test_who_is_loud_for_a_while_only_is_not_doubted(before: int) -> None:
+def test_who_is_loud_for_a_while_only_is_not_doubted() -> None:
     """As one with another text is, when the model begins to learn from what the others have."""
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
     for number in range(1, 4 * AUDITS):
-        loud = 2.3 if before < number <= before + 11 else 1.3
+        loud = 2.3 if AUDITS < number <= AUDITS + 11 else 1.3
         assert not probation.after_audit(step(number), agreement(alike, {"6.0": loud}), USERS)
 
 
@@ -154,10 +150,10 @@ def test_a_worse_liar_hides_another_one_only_until_it_is_doubted_itself() -> Non
 def test_one_on_probation_stays_there_over_a_restart_until_audits_say_otherwise() -> None:
     probation = Probation({"user-6", "user-5"})
     audit = agreement({"6.0": 0.1, "5.0": 0.1}, {"5.0": 3.0})
-    for number in range(1, AUDITS):
+    for number in range(1, ENOUGH_LOUD):
         probation.after_audit(step(number), audit, USERS)
         assert probation.users == {"user-6", "user-5"}
-    probation.after_audit(step(AUDITS), audit, USERS)
+    probation.after_audit(step(ENOUGH_LOUD), audit, USERS)
     assert probation.users == {"user-5"}
 
 
