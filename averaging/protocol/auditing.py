@@ -97,7 +97,7 @@ class Auditing:
         one = self._open
         if one is not None and ((one.has_account and not one.senders) or now >= one.until):
             if not one.has_account and len(one.senders) < len(senders_of(one.action.header, one.action.chunk)):
-                self._patience.waited(one.reducer, MOST, now)
+                self._patience.charge(one.reducer, MOST, now)
             self._open = None
             self._session.act(one.action)
 

@@ -37,9 +37,8 @@ class LogPeer:
         self.me = me
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
-        self.auditing = own.auditing
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
-        self.adopting, self.voting = own.adopting, own.voting
+        self.adopting, self.voting, self.auditing = own.adopting, own.voting, own.auditing
         self.progress, self.convening = own.progress, own.convening
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             messages.Report: self.progress.on_report,
@@ -105,7 +104,7 @@ class LogPeer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come."""
-        self.progress.views.heard(sender, now)
+        self.progress.heard(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
@@ -180,6 +179,7 @@ class LogPeer:
 
     def moving(self, session: str, now: float) -> None:
         """A part of a message has come from a peer, which is slow and not silent."""
+        self.reducing.patience.heard(now)
         self.fetching.moving(session, now)
         self.reducing.moving(session, now)
 

@@ -164,10 +164,16 @@ class BatchProgress:
         self.views = PeerViews()
         self.choice = ConvenerChoice(session.me, session.timeouts, patience, now)
         self._session, self._settings, self._send, self._contacts = session, session.settings, session.send, contacts
+        self._patience = patience
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
         self._gathered = 0  # samples of all peers, as the convener says
         self._spoke_at = -1e9
+
+    def heard(self, session: str, now: float) -> None:
+        """A message of a peer has come."""
+        self._patience.heard(now)
+        self.views.heard(session, now)
 
     def leads(self, now: float) -> bool:
         """Whether this peer is to convene the next header."""

@@ -104,7 +104,7 @@ class ConvenerChoice:
         """
         if self._other is not None:
             ballot, began = self._other
-            self._patience.waited(ballot.convener, min(now - began, MOST - TRUSTED), now)
+            self._patience.charge(ballot.convener, min(now - began, MOST - TRUSTED), now)
 
     def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
         """Whether this peer is to convene the header after `tip`."""

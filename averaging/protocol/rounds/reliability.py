@@ -5,10 +5,12 @@ So one bad round changes nothing, and in the long run one peer takes some twenti
 that has too few left is not waited for longer than the others need, and nothing depends on it, until they have come
 back; that takes twice as long each time.
 
-Nobody is believed about others: a peer that lies about them has only its own seconds to lose.
+Nobody is believed about others: a peer that lies about them has only its own seconds to lose. Nor is anybody charged
+with a round in which this peer heard nothing of anybody for some seconds: it may have been cut off itself, or asleep.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from averaging.log.header import peer_of
 
@@ -18,6 +20,8 @@ COMES_BACK = 0.05  # seconds a second
 MOST_DOUBLINGS = 4  # of the time in which they come back
 SLACK = 2.0  # times what a plan says of lines: they carry less where a household shares them
 ALLOWED = 1.0  # seconds; processors and distances need some, too
+ALONE = 4.0  # seconds without a word of anybody; all peers report every two
+OVER = 20.0  # seconds after which the rounds of that time have ended
 
 
 def explained(seconds: float, otherwise: float) -> float:
@@ -41,6 +45,16 @@ class Patience:
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}  # of those that have made it wait
+        self._heard_at, self._alone_until = inf, -inf
+
+    def heard(self, now: float) -> None:
+        """A peer has said something, or a part of it."""
+        if self._is_alone(now):
+            self._alone_until = now
+        self._heard_at = now
+
+    def _is_alone(self, now: float) -> bool:
+        return now >= self._heard_at + ALONE
 
     def left(self, session: str, now: float) -> float:
         """Seconds for which it is waited for beyond what lines explain; 0: it is not trusted."""
@@ -53,7 +67,12 @@ class Patience:
         return self.left(session, now) > 0.0
 
     def waited(self, session: str, seconds: float, now: float) -> None:
-        """It was late by so much."""
+        """It was late by so much in a round that this peer saw for itself, unless that may be this peer's own fault."""
+        if not self._is_alone(now) and now >= self._alone_until + OVER:
+            self.charge(session, seconds, now)
+
+    def charge(self, session: str, seconds: float, now: float) -> None:
+        """It was late by so much, whatever else this peer heard."""
         if seconds <= 0.0:
             return
         self._accounts = {peer: one for peer, one in self._accounts.items() if one.left_at(now) < MOST}

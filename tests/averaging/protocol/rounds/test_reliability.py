@@ -4,9 +4,11 @@ import itertools
 
 from averaging.protocol.rounds.reliability import (
     ALLOWED,
+    ALONE,
     COMES_BACK,
     MOST,
     MOST_DOUBLINGS,
+    OVER,
     SLACK,
     TRUSTED,
     Patience,
@@ -26,6 +28,22 @@ def test_one_bad_round_changes_nothing() -> None:
     assert patience.trusts("asha.0", 0.0)
     patience.waited("bela.0", -1.0, 0.0)
     assert patience.left("bela.0", 0.0) == MOST
+
+
+def test_nobody_is_charged_with_a_time_in_which_nobody_was_heard() -> None:
+    patience = Patience()
+    patience.heard(0.0)
+    patience.waited("asha.0", 3.0, ALONE)  # nothing has come since
+    patience.heard(ALONE)
+    patience.waited("asha.0", 3.0, ALONE + OVER / 2)  # a round of that time has ended
+    assert patience.left("asha.0", ALONE + OVER / 2) == MOST
+    patience.charge("asha.0", 1.0, ALONE + OVER / 2)
+    patience.waited("bela.0", 3.0, ALONE + OVER / 2)
+    assert patience.left("bela.0", ALONE + OVER / 2) == MOST > patience.left("asha.0", ALONE + OVER / 2)
+    for now in range(round(ALONE), round(ALONE + OVER) + 1):
+        patience.heard(float(now))
+    patience.waited("bela.0", 3.0, ALONE + OVER)
+    assert patience.left("bela.0", ALONE + OVER) == MOST - 3.0
 
 
 def test_one_that_is_late_again_is_not_waited_for_until_its_seconds_are_back_whatever_session_it_begins() -> None:

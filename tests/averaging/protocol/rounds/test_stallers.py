@@ -16,6 +16,7 @@ from averaging.log.header import Entry
 from averaging.protocol.commit import voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
+from averaging.protocol.rounds.reliability import MOST
 from averaging.protocol.settings import Settings
 from tests.simulation.disk import first_disk
 from tests.simulation.fault_injection.stalling import Staller
@@ -185,3 +186,25 @@ def test_a_staller_that_stops_is_waited_for_again() -> None:
         odd.says = None
         village.world.run_until(600.0)
         assert not village.distrusted()
+
+
+@pytest.mark.parametrize("seconds", [6.0, 12.0])
+@pytest.mark.parametrize("is_cut_off", [True, False], ids=["cut off", "asleep"])
+def test_a_coordinator_that_hears_nobody_for_a_while_blames_nobody(is_cut_off: bool, seconds: float) -> None:
+    village = Village()
+    with village.running():
+        world = village.world
+        coordinator = next(one for one in world.living() if one.contact.is_coordinator)
+        patience = coordinator.machine.reducing.patience
+        for number in range(20):  # at other moments of a global step each time
+            world.run_until(WARM + 40.5 * number)
+            if is_cut_off:
+                world.islands = {coordinator.contact.user: 1}
+            else:
+                coordinator.freeze(seconds)
+            world.run_until(world.now + seconds)
+            world.islands = {}
+            world.run_until(world.now + 15.0)
+            # a meeting that lasts two seconds may end before it knows
+            most = SETTINGS.timeouts.meeting
+            assert all(patience.left(one.session, world.now) >= MOST - most for one in world.living())
