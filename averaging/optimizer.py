@@ -28,7 +28,7 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
-from averaging.shell.audit import Verdict
+from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Connection, Membership
 from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
@@ -53,7 +53,7 @@ class CollaborativeOptimizer:
         parameters: of the model, in an order that all peers have; see `Layout`.
         applied: is told of each header after its step, in another thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
-        audited: is told what a coordinator's audits have found, in the thread of the event loop.
+        audited: is told what a coordinator finds out about members, in the thread of the event loop.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CollaborativeOptimizer:
         parameters: Sequence[tuple[str, Parameter]],
         applied: Callable[[Entry], None] = lambda entry: None,
         first: Callable[[Layout], State] | None = None,
-        audited: Callable[[Verdict], None] = lambda verdict: None,
+        audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
         self.layout = Layout(  # of the vectors in a state
@@ -79,7 +79,7 @@ class CollaborativeOptimizer:
         self._loop.start()
         self._shell: Shell = self._loop.call(self._begin(applied, audited))
 
-    async def _begin(self, applied: Callable[[Entry], None], audited: Callable[[Verdict], None]) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None], audited: Callable[[Verdict | Comparison], None]) -> Shell:
         one, grid = self._membership, Grid(self.layout.size)
         averaging = one.run.averaging
         facts = Settings(

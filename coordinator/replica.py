@@ -14,7 +14,7 @@ from averaging.log.entry_file import Place, entries_after, missing_in, newest_st
 from averaging.log.header import Entry, Header, HeaderKind
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.shell.audit import Verdict
+from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Membership
 from coordinator.access.decisions import AccessControl
 from coordinator.checkpoints.checkpoint import CheckpointError
@@ -67,7 +67,7 @@ class Replica:
         self.has_stopped = threading.Event()
         self._file = folder / LOG_FILE
         self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
-        self._verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
+        self._found: queue.SimpleQueue[Verdict | Comparison] = queue.SimpleQueue()
         self._is_made = threading.Event()
         self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
@@ -85,7 +85,7 @@ class Replica:
             list(model.named_parameters()),
             self._apply,
             first=None if newest is None else lambda layout: state_of(newest, layout),
-            audited=self._verdicts.put,
+            audited=self._found.put,
         )
         self._is_made.set()
 
@@ -115,11 +115,11 @@ class Replica:
             found.append(self._applied.get())
         return found
 
-    def verdicts(self) -> list[Verdict]:
-        """Of the audits since the last call."""
+    def found(self) -> list[Verdict | Comparison]:
+        """What was found out about members since the last call."""
         found = []
-        while not self._verdicts.empty():
-            found.append(self._verdicts.get())
+        while not self._found.empty():
+            found.append(self._found.get())
         return found
 
     def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:

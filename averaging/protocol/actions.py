@@ -35,6 +35,15 @@ class Audit:
 
 
 @dataclass(frozen=True)
+class Observe:
+    """See how far the pieces agree that this peer, a coordinator, has averaged itself in a committed round."""
+
+    header: Header
+    chunks: tuple[int, ...]
+    users: tuple[tuple[str, str], ...]  # as in `Audit`
+
+
+@dataclass(frozen=True)
 class SaveProposal:
     """Write header and chunks to disk, after all entries before it, and flush them; `proposal_saved` answers."""
 
@@ -129,6 +138,6 @@ class WriteSnapshot:
 
 
 Action: TypeAlias = (
-    Send | Average | Audit | SaveProposal | SaveWaited | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
-    | EncodeParameters | TakeParameters | WriteSnapshot
+    Send | Average | Audit | Observe | SaveProposal | SaveWaited | Apply | Load | Compare | Adopt | Credit | Forget
+    | Rejoin | EncodeParameters | TakeParameters | WriteSnapshot
 )  # fmt: skip

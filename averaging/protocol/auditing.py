@@ -2,6 +2,8 @@
 
 The chunk is not known before the step is committed, nor whether one is drawn at all. Any peer can sum a mean again
 (`averaging.reduce.reducer`), so a false mean is found, and the signatures tell who has lied.
+
+A coordinator that reduces a part has all pieces of it, and need not ask: it sees how far they agree.
 """
 
 import hashlib
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot, Header, HeaderKind
 from averaging.protocol import credentials as signed
-from averaging.protocol.actions import Audit
+from averaging.protocol.actions import Audit, Observe
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import ShownAccount, ShownPiece, WantProof
 from averaging.protocol.rounds.reliability import MOST, Patience
@@ -17,6 +19,7 @@ from averaging.protocol.session import Session
 
 SHARE = 1 / 20  # of the pieces that are sent, which are shown once more: some 2.5 % of a peer's traffic
 ANSWERS = 20.0  # seconds for them
+OBSERVED = 4  # chunks of its own part that a coordinator looks at in a step
 
 
 @dataclass
@@ -46,16 +49,18 @@ class Auditing:
         Not if this peer was no member of its round, and is only catching up: nobody keeps pieces for so long.
         """
         me, settings = self._session.me, self._session.settings
-        if not me.is_coordinator or settings.robust == "off" or self._open is not None:
-            return
         takes_part = any(one.session == me.session for one in header.members)
-        chunk = self._drawn(header) if takes_part and header.kind is HeaderKind.UPDATE else None
+        if not (me.is_coordinator and takes_part and header.kind is HeaderKind.UPDATE) or settings.robust == "off":
+            return
+        known = ((one.session, self._contacts.get(one.session)) for one in header.members)
+        users = tuple((session, contact.user) for session, contact in known if contact is not None)
+        if own := chunks_of(header, me.session):
+            self._session.act(Observe(header, tuple(own[:: -(-len(own) // OBSERVED)]), users))
+        chunk = self._drawn(header) if self._open is None else None
         if chunk is None or (reducer := reducer_of(header, chunk)) == me.session:
             return
         want = WantProof(header.previous, header.ballot, chunk)
         senders = set(senders_of(header, chunk))
-        known = ((one.session, self._contacts.get(one.session)) for one in header.members)
-        users = tuple((session, contact.user) for session, contact in known if contact is not None)
         self._open = _Open(Audit(header, chunk, users), want, reducer, now + ANSWERS, senders)
         for session in sorted(senders | {reducer}):
             self._session.send(session, want)
@@ -125,6 +130,11 @@ def reducer_of(header: Header, chunk: int) -> str:
         if chunk < first:
             return part.reducer
     raise ValueError(f"a header of {first} chunks has no chunk {chunk}")
+
+
+def chunks_of(header: Header, session: str) -> list[int]:
+    """Those that it has reduced."""
+    return [chunk for chunk in range(len(header.chunks)) if reducer_of(header, chunk) == session]
 
 
 def _name(one: WantProof) -> tuple[str, Ballot, int]:

@@ -1,6 +1,7 @@
 """How far each sender's gradient points where those of the others do, and how loud it is."""
 
-from collections.abc import Collection, Mapping
+import statistics
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,3 +53,15 @@ def agreements(
         size = float(np.linalg.norm(gradient) * np.linalg.norm(others))
         found.append(Agreement(session, float(gradient @ others) / size if size else 0.0, loud))
     return tuple(found)
+
+
+def on_average(chunks: Iterable[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
+    """Of each sender over some chunks of one step."""
+    by_session: dict[str, list[Agreement]] = {}
+    for agreement in chunks:
+        for one in agreement:
+            by_session.setdefault(one.session, []).append(one)
+    return tuple(
+        Agreement(session, statistics.fmean(one.cosine for one in ones), statistics.fmean(one.loudness for one in ones))
+        for session, ones in by_session.items()
+    )

@@ -11,13 +11,13 @@ from functools import partial
 from averaging.log.content_store import Store
 from averaging.log.header import Ballot
 from averaging.moshpit.peer import GroupPeer
-from averaging.protocol.actions import Audit, Average
+from averaging.protocol.actions import Audit, Average, Observe
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.reducing import oldest_sessions
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
-from averaging.shell.audit import Auditor, Verdict
+from averaging.shell.audit import Auditor, Comparison, Verdict
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.proofs import Proofs
 from averaging.shell.replay import Replay
@@ -213,13 +213,26 @@ class Exchange:
         pieces = self._shown.get(ShownPiece(*name), {})
         account = next(iter(self._shown.get(ShownAccount(*name), {}).values()), None)
         self._shown.clear()
+        work = partial(self._auditor.judge, action, pieces, account)
+        tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))
+
+    async def observe(self, action: Observe, tell: Callable[[Comparison], None]) -> None:
+        """Compare what others have sent of a part that this peer has reduced."""
+        kept: dict[int, dict[str, bytes]] = {}
+        for sender, known in self._pieces.items():
+            for piece, content in known.items():
+                if piece.ballot == action.header.ballot and piece.chunk in action.chunks:
+                    kept.setdefault(piece.chunk, {})[sender] = content
+        work = partial(self._auditor.compare, action, kept)
+        tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))
+
+    @property
+    def _auditor(self) -> Auditor:
         locked = self._locked
-        auditor = Auditor(
+        return Auditor(
             locked.gradients.grid,
             locked.gradients.kind,
             locked.settings.robust,
             locked.credentials,
             locked.machine.me.session,
         )
-        work = partial(auditor.judge, action, pieces, account)
-        tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))

@@ -22,7 +22,7 @@ from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
-from averaging.protocol.actions import Audit, Average, Send
+from averaging.protocol.actions import Audit, Average, Observe, Send
 from averaging.protocol.buffers import has_use, is_fresh
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
@@ -30,7 +30,7 @@ from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
-from averaging.shell.audit import Verdict
+from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
@@ -95,7 +95,7 @@ class Shell:
         credentials: Credentials,
         groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
-        audited: Callable[[Verdict], None] = lambda verdict: None,
+        audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
@@ -297,6 +297,8 @@ class Shell:
                     self._spawn(self._exchange.average(machine, action, self._carry_out))
                 case Audit():
                     self._spawn(self._exchange.audit(action, self._audited))
+                case Observe():
+                    self._spawn(self._exchange.observe(action, self._audited))
                 case _:
                     self.stepping.put(machine, action)
 

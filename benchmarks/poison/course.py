@@ -17,7 +17,7 @@ from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.auditing import SHARE
-from averaging.reduce.agreement import Agreement, agreements
+from averaging.reduce.agreement import Agreement, agreements, on_average
 from averaging.reduce.clipping import Robust, bounded
 from averaging.reduce.gradient_codec import Compression, encode_piece
 from averaging.reduce.grid import Grid
@@ -40,6 +40,7 @@ MICRO_BATCH = 128  # samples, at most
 HONEST = (8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 128, 128, 256, 512)  # samples in a step; and the next one, if needed
 ONE_MORE = 64
 PEERS = 16
+REDUCERS = 4  # one of which is the coordinator
 SPARE = 1.5  # times the batches of a run in which all are useful
 
 
@@ -109,13 +110,13 @@ class Course:
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
         """From the first state to the last global step."""
         random, lots = np.random.default_rng(self._seed), np.random.default_rng(self._seed)
-        directions, worth, probation = Directions(), Worth(), Probation()
+        directions, worth, of_audits, of_own_part = Directions(), Worth(), Probation(), Probation()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         wanted, computed = sum(peer.samples for peer in peers), dict.fromkeys((peer.name for peer in peers), 0.0)
         for step in range(self._run.optimizer.total_steps):
             self._load(state.parameters)
-            doubted = probation.users if robust == "enforce" else frozenset()
+            doubted = of_audits.users | of_own_part.users if robust == "enforce" else frozenset()
             useful = [peer for peer in peers if peer.name not in doubted] or peers
             longer = wanted / sum(peer.samples for peer in useful)
             own, weights = {}, {}
@@ -129,14 +130,16 @@ class Course:
                 own[peer.name], masked = self._gradient([falsify(b, random) for b in batches] if falsify else batches)
                 weights[peer.name] = masked * attack.claim if peer.lies else masked
             gradients = self._sent(peers, own, weights, attack, random)
-            drawn = int(lots.integers(self.grid.count)) if lots.random() < SHARE * self.grid.count else None
-            update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn, doubted)
+            drawn = [int(lots.integers(self.grid.count))] if lots.random() < SHARE * self.grid.count else []
+            own_part = self._own_part(int(lots.integers(REDUCERS)))
+            looked_at = [drawn, own_part]
+            update, part, (agreement, seen) = self._mean(gradients, weights, robust, outcome, looked_at, doubted)
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
             outcome.flagged |= {flag.user for flag in watch.flags(header)}
             if robust != "off":
                 users = {one: one for one in weights}
-                doubts = probation.after_audit(header, agreement, users)
+                doubts = of_audits.take_in(header, agreement, users) + of_own_part.take_in(header, seen, users)
                 outcome.doubted |= {one.session: step + 1 for one in doubts}
                 against = directions.against(agreement)
                 outcome.flagged |= {one.session for one in against}
@@ -148,6 +151,10 @@ class Course:
         self._load(state.parameters)
         outcome.loss = self._held_out.loss(self._model)
         return outcome
+
+    def _own_part(self, place: int) -> range:
+        """The chunks of the coordinator's part, which is one of `REDUCERS` equal ones, at this place among them."""
+        return range(self.grid.count * place // REDUCERS, self.grid.count * (place + 1) // REDUCERS)
 
     def _load(self, vector: torch.Tensor) -> None:
         with torch.no_grad():
@@ -187,21 +194,21 @@ class Course:
         weights: Mapping[str, int],
         robust: Robust,
         outcome: Outcome,
-        audited: int | None,
+        looked_at: Sequence[Sequence[int]],
         on_probation: frozenset[str],
-    ) -> tuple[torch.Tensor, Part, tuple[Agreement, ...]]:
+    ) -> tuple[torch.Tensor, Part, list[tuple[Agreement, ...]]]:
         chunks, plan = [], sorted(gradients)
         users = {name: name for name in plan}
         brought = [weights[name] for name in plan]
         usual, kept = counted(plan, brought), counted(plan, brought, on_probation)
-        agreement: tuple[Agreement, ...] = ()
+        agreement: dict[int, tuple[Agreement, ...]] = {}
         found: dict[str, list[float]] = {name: [] for name in plan}
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
             mean = average(self.grid, KIND, pieces, chunk, weights, robust, users, on_probation)
-            if chunk == audited:
-                agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
+            if any(chunk in some for some in looked_at):
+                agreement[chunk] = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users, on_probation)
             chunks.append(mean.encoded)
             loud = dict(mean.loud)
             for name, without_doubt, weight in zip(plan, usual, kept, strict=True):
@@ -211,7 +218,8 @@ class Course:
                 outcome.lost[name] = outcome.lost.get(name, 0.0) + max(0, most - bounded(weight, found[name][-1]))
         medians = {name: statistics.median_low(times) for name, times in found.items()}
         part = Part("", ("",) * self.grid.count, tuple((name, one) for name, one in medians.items() if one > 1.0))
-        return decode_update(chunks, self.grid, KIND), part, agreement
+        seen = [on_average(agreement[chunk] for chunk in some) for some in looked_at]
+        return decode_update(chunks, self.grid, KIND), part, seen
 
 
 def _part(batch: Batch, times: int) -> Batch:

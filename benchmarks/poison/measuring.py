@@ -19,7 +19,7 @@ from swarm.run_file import DataSource, RunFile, load_run, parse_run
 SHARES = {6: 1, 15: 1, 25: 2}  # percent of the weight, and how many liars have it
 FOREIGN = (32, 64, 128)  # samples of the honest peers whose text is another
 UNDEFENDED = 2  # seeds that are measured without `access.robust`, too
-CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs, and yet of 20 chunks
+CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs, and yet of 11 chunks
     "model": {"hidden_size": 32, "embedding_size": 32, "intermediate_size": 128, "num_attention_heads": 2},
     "tokenizer": {"path": "tokenizer", "vocab_size": 2048, "max_documents": 500},
     "data": {"max_length": 16, "validation_samples": 512},

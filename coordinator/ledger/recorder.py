@@ -16,6 +16,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
+from averaging.shell.audit import Verdict
 from coordinator.access.decisions import NoticeStore
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.audits.probation import Doubt, Probation
@@ -73,7 +74,8 @@ class Recorder:
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
-        self._probation = Probation(notices.decisions.on_probation) if looks else None
+        # a liar may send honest gradients to the coordinator, whose part it knows: they are to hide nothing
+        self._of_audits, self._of_own_part = Probation(notices.decisions.on_probation), Probation()
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
@@ -103,7 +105,7 @@ class Recorder:
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
         new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
-        self._take_verdicts()
+        self._take_what_was_found()
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:
@@ -122,23 +124,32 @@ class Recorder:
                 if seen.seconds is not None:
                     self.minutes.round_ended(seen.seconds)
 
-    def _take_verdicts(self) -> None:
-        """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
-        for verdict in self._log.verdicts():
-            flags = list(filter(has_a_name, self._audits.flags(verdict)))
-            try:
-                self._audits.keep(verdict, flags)
-            except StorageError as error:
-                logger.warning("evidence is not kept: %s", error)
-            proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
-            for flag in flags:
-                self._raise(flag)
-                is_sure = flag.kind == AGAINST or (flag.kind in (MEAN, PIECE) and flag.peer_id in proved)
-                if is_sure and self._run.access.robust == "enforce":
-                    self._to_ban.append(flag)
-            if self._probation is not None:
-                self._doubt(self._probation.after_audit(verdict.header, verdict.agreement, dict(verdict.users)))
+    def _take_what_was_found(self) -> None:
+        for found in self._log.found():
+            if isinstance(found, Verdict):
+                self._take_verdict(found)
+            probation, known = self._of_audits if isinstance(found, Verdict) else self._of_own_part, self._doubted
+            doubts = probation.take_in(found.header, found.agreement, dict(found.users))
+            self._doubt([one for one in doubts if one.user not in known])
         self._ban_them()
+
+    @property
+    def _doubted(self) -> frozenset[str]:
+        return self._of_audits.users | self._of_own_part.users
+
+    def _take_verdict(self, verdict: Verdict) -> None:
+        """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
+        flags = list(filter(has_a_name, self._audits.flags(verdict)))
+        try:
+            self._audits.keep(verdict, flags)
+        except StorageError as error:
+            logger.warning("evidence is not kept: %s", error)
+        proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
+        for flag in flags:
+            self._raise(flag)
+            is_sure = flag.kind == AGAINST or (flag.kind in (MEAN, PIECE) and flag.peer_id in proved)
+            if is_sure and self._run.access.robust == "enforce":
+                self._to_ban.append(flag)
 
     def _ban_them(self) -> None:
         """Those that cannot be banned now, as the disk is full, are banned later."""
@@ -155,11 +166,10 @@ class Recorder:
 
     def _doubt(self, doubts: Iterable[Doubt]) -> None:
         """Say who is doubted and, where the run enforces, leave all doubted users out of means."""
-        assert self._probation is not None
         if self._run.access.robust == "enforce":
             try:
-                self._notices.put_on_probation(self._probation.users)
-            except SahajError as error:  # the next audit tries it again
+                self._notices.put_on_probation(self._doubted)
+            except SahajError as error:  # the next one tries it again
                 logger.warning("it is not told who is on probation: %s", error)
             for one in doubts:
                 self._say(

@@ -3,8 +3,10 @@
 The process may give a peer another planner: DeDLOC's looks at bandwidths and processors (`averaging/load_balancing/`).
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -58,6 +60,16 @@ def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:
             for first, following, reducer in zip(bounds, bounds[1:], reducers, strict=False)
         )
     )
+
+
+def in_another_order(parts: Sequence[Assignment], instance: str) -> tuple[Assignment, ...]:
+    """Parts of the same lengths for the same reducers, in an order that is another one for each header.
+
+    So no reducer has the same chunks for long, and a coordinator that reduces a part sees all of them in time.
+    """
+    order = sorted(parts, key=lambda part: hashlib.sha256(f"{instance} {part.reducer} {part.first}".encode()).digest())
+    firsts = accumulate((part.count for part in order), initial=0)
+    return tuple(replace(part, first=first) for part, first in zip(order, firsts, strict=False))
 
 
 def reached_by_all(calls: Mapping[str, Call], accepting: Collection[str]) -> frozenset[str]:
@@ -132,7 +144,7 @@ class Assignments:
         self._members, chunks = list(calls), session.settings.chunks
         try:
             planned = planner(chunks, profiles)
-            parts = checked(planned.parts, chunks, profiles)
+            parts = in_another_order(checked(planned.parts, chunks, profiles), instance)
         except ValueError:  # a plan that is not the best one is better than no step
             planned = equal_parts(chunks, profiles)
             parts = planned.parts

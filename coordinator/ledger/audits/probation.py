@@ -1,10 +1,14 @@
 """Users whose gradients may be useless: means leave them out until their gradients are useful again.
 
-Two things speak against a user: a peer of theirs agrees with the others less than people do who bring less, audit after
-audit; or its gradients are louder than its weight explains, as those of far fewer samples are. Neither proves anything,
-and an unusual text may be the reason, so the user is not banned: it goes on sending, and audits go on. A small share
-would not protect the run. Adam and Muon take steps of the same size whatever the size of a gradient, so where honest
-gradients are near zero, as for rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
+Two things speak against a user: a peer of theirs does not agree with the others where people do who bring less, step
+after step; or its gradients are louder than its weight explains, as those of far fewer samples are. Neither proves
+anything, so the user is not banned: it goes on sending, and is looked at. A small share would not protect the run. Adam
+and Muon take steps of the same size whatever the size of a gradient, so where honest gradients are near zero, as for
+rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
+
+Gradients of an unusual text agree less, but they agree. Those for the wrong words do, too, while a run begins and while
+a mean leaves them out, as they teach which words are common. So what begins a doubt is that they agree next to not at
+all, and what ends it is that they agree as those of others do.
 """
 
 import statistics
@@ -17,12 +21,12 @@ from averaging.log.header import Header, Member, peer_of
 from averaging.reduce.agreement import Agreement
 from coordinator.ledger.audits.worth import compared
 
-AUDITS = 24  # of a peer, the last ones
-ENOUGH, ENOUGH_LOUD = 6, 12  # of them, to see that it agrees less, and that it is loud
-DOUBT, TRUST = 3.0, 1.0  # times the error of its mean, that it is below the usual one: from when on, and until when
+LOOKS = 24  # at a peer, the last ones
+ENOUGH, ENOUGH_LOUD = 10, 20  # of them, to see that it agrees less, and that it is loud
+DOUBT = 3.0  # times the error of its mean, that it is below the usual one
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
-PART, TRUSTED_PART = 0.25, 0.5  # of the usual one, that its own is at most, likewise: honest ones differ by their text
-LOUD_FROM, LOUD_UNTIL = 1.5, 1.3  # loudness, likewise; a text of one's own is at 1.3 while a run begins
+PART = 0.1  # of the usual one, that its own is at most: honest ones differ by their text
+LOUD_FROM, LOUD_UNTIL = 1.6, 1.3  # loudness, likewise; a text of one's own is at up to 1.5 while a run begins
 LOUD, LESS = "loud", "less"  # kinds of doubt
 SMALL = 0.05  # share of all weight up to which no user is doubted: gradients of few samples agree with nothing
 FORGET = 1000  # global steps without a peer
@@ -40,14 +44,14 @@ class Doubt:
 @dataclass
 class _Known:
     user: str = ""  # as its pass says; empty: that is not known, and a header is its convener's word
-    cosines: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AUDITS))  # its own, the usual one
-    loudness: deque[float] = field(default_factory=lambda: deque(maxlen=AUDITS))
+    cosines: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LOOKS))  # its own, the usual one
+    loudness: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS))
     seen: int = 0  # global step
     doubts: set[str] = field(default_factory=set)  # those of LOUD and LESS that hold
 
     @property
     def is_loud(self) -> bool:
-        """Whether it is in most of the audits; of one that is doubted for that, still nearly as much."""
+        """Whether it mostly is; of one that is doubted for that, still nearly as much."""
         bound = LOUD_UNTIL if LOUD in self.doubts else LOUD_FROM
         return len(self.loudness) >= ENOUGH_LOUD and statistics.median_low(self.loudness) >= bound
 
@@ -59,13 +63,13 @@ class _Known:
 
     @property
     def agrees_less(self) -> bool:
-        """Whether it agrees far less than is usual; of one that is doubted for that, still much less."""
+        """Whether it agrees next to not at all where others do; of one that is doubted for that, less than is usual."""
         if len(self.cosines) < ENOUGH:
             return False
         own, usual = self.means
-        error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
         if LESS in self.doubts:
-            return own <= TRUSTED_PART * usual and usual - own >= TRUST * error
+            return own < usual
+        error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
         return usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
 
     @property
@@ -75,23 +79,23 @@ class _Known:
 
 
 class Probation:
-    """Follows audits, by peer: a new session changes nothing.
+    """Follows what is seen of peers in audits, or in parts that the coordinator reduces: a new session changes nothing.
 
     Args:
-        users: who are on probation already, until there are new audits enough to say so again, or not.
+        users: who are on probation already, until enough is seen to say so again, or not.
     """
 
     def __init__(self, users: Collection[str] = ()) -> None:
         self._known: dict[str, _Known] = {}
-        self._before, self._began = set(users), inf  # `_began`: the first global step that was audited
+        self._before, self._began = set(users), inf  # `_began`: the first global step of all
 
     @property
     def users(self) -> frozenset[str]:
         """Those that are on probation now."""
         return frozenset(one.user for one in self._known.values() if one.doubts and one.user) | self._before
 
-    def after_audit(self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str]) -> list[Doubt]:
-        """Take in what an audit says of the members of a step.
+    def take_in(self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str]) -> list[Doubt]:
+        """Take in how far the members of a step agree.
 
         Args:
             agreement: of each sender with the others.

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part
-from averaging.protocol.actions import Action, Audit, Send
-from averaging.protocol.auditing import ANSWERS, Auditing, reducer_of, senders_of
+from averaging.protocol.actions import Action, Audit, Observe, Send
+from averaging.protocol.auditing import ANSWERS, OBSERVED, Auditing, chunks_of, reducer_of, senders_of
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Contact, ShownAccount, ShownPiece, WantProof
 from averaging.protocol.rounds.reliability import Patience
@@ -47,7 +47,7 @@ def test_senders_are_those_whose_pieces_are_in_the_mean() -> None:
     assert reducer_of(update(1), CHUNKS - 1) == "asha.0"
 
 
-def test_each_chunk_is_looked_at_sometime_and_none_of_its_own() -> None:
+def test_each_chunk_is_looked_at_sometime_and_nobody_is_asked_for_one_of_its_own() -> None:
     seen = set()
     for step in range(400):
         one, session = auditing(COORDINATOR)
@@ -55,14 +55,30 @@ def test_each_chunk_is_looked_at_sometime_and_none_of_its_own() -> None:
         seen |= {want.chunk for want in asked(session.take()).values()}
         one, session = auditing(COORDINATOR)
         one.committed(update(step, COORDINATOR.session), 0.0)
-        assert not session.take()
+        assert not asked(session.take())
     assert seen == set(range(CHUNKS))
+
+
+def test_of_a_part_that_it_has_reduced_itself_some_chunks_are_compared() -> None:
+    whole = update(1)
+    digests = whole.parts[0].chunks
+    for count in (1, OBSERVED, OBSERVED + 1, CHUNKS - 1):
+        one, session = auditing(COORDINATOR)
+        parts = (Part("asha.0", digests[:-count]), Part(COORDINATOR.session, digests[-count:]))
+        header = replace(whole, parts=parts)
+        one.committed(header, 0.0)
+        (observed,) = [action for action in session.take() if isinstance(action, Observe)]
+        own = chunks_of(header, COORDINATOR.session)
+        assert own == list(range(CHUNKS - count, CHUNKS))
+        assert 0 < len(observed.chunks) <= OBSERVED and set(observed.chunks) <= set(own)
+        assert ("asha.0", "asha.0") in observed.users
 
 
 def test_a_trainer_looks_at_nothing_and_nor_does_a_run_that_compares_nothing() -> None:
     for one, session in (auditing(Contact("asha.0", "asha", True)), auditing(COORDINATOR, "off")):
-        one.committed(update(1), 0.0)
-        assert not session.take()
+        for reducer in ("asha.0", COORDINATOR.session):
+            one.committed(update(1, reducer), 0.0)
+            assert not session.take()
 
 
 def test_it_sums_again_once_all_have_shown_theirs_and_what_was_not_asked_for_is_not_kept() -> None:

@@ -12,10 +12,12 @@ import pytest
 
 from averaging.log.shares import LOUDEST
 from averaging.protocol import credentials as signed
+from averaging.protocol.actions import Observe
+from averaging.protocol.auditing import chunks_of, senders_of
 from averaging.protocol.messages import Message, Piece, ShownAccount, ShownPiece
 from averaging.reduce.gradient_codec import Compression
 from averaging.reduce.reducer import EncodedMean
-from averaging.shell.audit import Auditor, Fault, Verdict
+from averaging.shell.audit import Auditor, Comparison, Fault, Verdict
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
@@ -27,11 +29,15 @@ def a_village(folder: Path) -> tuple[Village, dict[str, Shell], list[Verdict]]:
     """Five trainers and a coordinator, whose audits are gathered."""
     village, found = Village(folder, robust="watch", target=600), list[Verdict]()
     coordinator = village.add("coordinator", begins=True)
-    coordinator._audited = found.append
+    coordinator._audited = verdicts_to(found)
     shells = {name: village.add(name) for name in NAMES}
     for shell in shells.values():
         village.train(shell)
     return village, shells, found
+
+
+def verdicts_to(found: list[Verdict]) -> Callable[[Verdict | Comparison], None]:
+    return lambda one: found.append(one) if isinstance(one, Verdict) else None
 
 
 def findings(found: list[Verdict]) -> set[tuple[str, Fault, bool]]:
@@ -46,6 +52,29 @@ def test_where_nobody_lies_nobody_is_named(tmp_path: Path) -> None:
         assert all(len(verdict.agreement) == len(NAMES) for verdict in found)
         assert all(one.cosine > 0.0 and one.loudness < LOUDEST for verdict in found for one in verdict.agreement)
         await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_coordinator_compares_what_it_has_averaged_itself(tmp_path: Path) -> None:
+    async def course() -> None:
+        village, _, _ = a_village(tmp_path)
+        coordinator, found = next(iter(village.shells.values())), list[Comparison]()
+        coordinator._audited = lambda one: found.append(one) if isinstance(one, Comparison) else None
+        await village.until(lambda: len(found) >= 8)
+        me = coordinator.machine.me.session
+        for one in found:
+            assert any(part.reducer == me for part in one.header.parts)
+            assert {each.session.partition(".")[0] for each in one.agreement} == set(NAMES)
+            assert all(each.cosine > 0.0 and 0.0 < each.loudness < LOUDEST for each in one.agreement)
+            assert {user for _, user in one.users} == {*NAMES, "coordinator"}
+        await village.end()
+        # what cannot be read, or is not here any more, says nothing
+        exchange, last = coordinator._exchange, found[-1]
+        observed = Observe(last.header, tuple(chunks_of(last.header, me)), last.users)
+        unreadable = {chunk: dict.fromkeys(senders_of(last.header, chunk), b"?") for chunk in observed.chunks}
+        for kept in (unreadable, {}):
+            assert exchange._auditor.compare(observed, kept) == Comparison(last.header, (), last.users)
 
     in_virtual_time(course)
 
@@ -146,7 +175,7 @@ def test_a_piece_with_a_false_signature_is_left_out(tmp_path: Path) -> None:
 def test_a_reducer_that_scales_a_loud_sender_down_makes_no_false_mean(tmp_path: Path, kind: Compression) -> None:
     async def course() -> None:
         village, found = Village(tmp_path, robust="enforce", target=900, compression=kind), list[Verdict]()
-        village.add("coordinator", begins=True)._audited = found.append
+        village.add("coordinator", begins=True)._audited = verdicts_to(found)
         for number, name in enumerate(NAMES):
             village.train(village.add(name), tokens=100 + 30 * number)
         village.train(village.add("eve"), times=-10.0, tokens=300)

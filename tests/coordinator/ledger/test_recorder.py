@@ -1,5 +1,6 @@
 """The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +14,10 @@ from sqlalchemy.orm import DeclarativeBase
 from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, Part, Reset
-from averaging.shell.audit import Verdict
+from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
+from coordinator.ledger.audits.probation import ENOUGH, LOOKS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import Recorder, has_a_name, seen_round
@@ -23,8 +25,11 @@ from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
-from swarm.run_file import RunFile
+from swarm.run_file import AccessSection, RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
+from tests.coordinator.ledger.agreements import agreement
+from tests.coordinator.ledger.audits.test_probation import HEAVY, USERS, step
+from tests.coordinator.ledger.audits.test_worth import cosines
 from tests.coordinator.ledger.brought import ASHA, BELA, report, samples, update, write
 from tests.coordinator.ledger.storage.test_backup import spoil
 
@@ -34,7 +39,7 @@ class Log:
 
     def __init__(self, folder: Path):
         self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
-        self.audits: list[Verdict] = []
+        self.audits: list[Verdict | Comparison] = []
 
     def write(self, *headers: Header) -> None:
         file = EntryFile(self.path)
@@ -50,7 +55,7 @@ class Log:
         found, self.steps = self.steps, []
         return found
 
-    def verdicts(self) -> list[Verdict]:
+    def found(self) -> list[Verdict | Comparison]:
         found, self.audits = self.audits, []
         return found
 
@@ -227,6 +232,31 @@ def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path
 def test_no_flag_has_a_name_that_no_pass_has(name: str):
     assert not has_a_name(Flag(LOSS, name, "eve", 1, "odd")) and not has_a_name(Flag(LOSS, "eve", name, 1, "odd"))
     assert has_a_name(Flag(LOSS, "~র‍্যাঁদা", "eve", 1, "odd"))
+
+
+@pytest.mark.parametrize("at_coordinators_part", ["honest", "noise"])
+def test_who_is_honest_to_the_coordinator_alone_is_found_by_audits(
+    tmp_path: Path, log: Log, record: Make, at_coordinators_part: str
+) -> None:
+    recorded, drawn, users = (
+        record(open_ledger("sqlite:///ledger.db", tmp_path)),
+        random.Random(3),
+        tuple(USERS.items()),
+    )
+    recorded._run = recorded._run.model_copy(update={"access": AccessSection(robust="enforce")})
+    for number in range(1, 2 * LOOKS):
+        usual = cosines(drawn)
+        noise = agreement(usual | {HEAVY: drawn.gauss(0.0, 0.005)})
+        own_part = noise if at_coordinators_part == "noise" else agreement(usual)
+        log.audits.append(Comparison(step(number), own_part, users))
+        if number % 2:
+            log.audits.append(Verdict(step(number), 0, agreement=noise, users=users))
+        recorded.bring_up_to_date()
+        if recorded._doubted:
+            break
+    assert recorded._doubted == {"user-6"}
+    assert (number < 2 * ENOUGH - 1) == (at_coordinators_part == "noise")
+    cast(Mock, recorded._notices).put_on_probation.assert_called_with(frozenset({"user-6"}))
 
 
 def chain_headers(count: int) -> list[Header]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from coordinator.ledger.audits.probation import AUDITS, ENOUGH_LOUD, FORGET, Doubt, Probation
+from coordinator.ledger.audits.probation import ENOUGH_LOUD, FORGET, LOOKS, Doubt, Probation
 from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.audits.test_worth import WEIGHTS, cosines
 
@@ -26,7 +26,7 @@ def followed(
     for number in range(1, audits + 1):
         seen = cosines(drawn)
         seen[HEAVY] = lie(seen[HEAVY], drawn)
-        found += probation.after_audit(step(number), agreement(seen), USERS)
+        found += probation.take_in(step(number), agreement(seen), USERS)
     return probation, found
 
 
@@ -42,87 +42,86 @@ def followed(
 def test_who_agrees_less_than_those_who_bring_less_is_doubted_before_it_is_flagged(
     lie: Callable[[float, random.Random], float], is_doubted: bool
 ) -> None:
-    probation, found = followed(lie, AUDITS)
+    probation, found = followed(lie, LOOKS)
     assert probation.users == (frozenset({"user-6"}) if is_doubted else frozenset())
     assert [(one.user, one.session) for one in found] == ([("user-6", HEAVY)] if is_doubted else [])
     assert all("agree with the others' less" in one.what for one in found)
 
 
 def test_who_is_of_use_again_is_trusted_again() -> None:
-    probation, _ = followed(lambda honest, drawn: -honest, AUDITS)
+    probation, _ = followed(lambda honest, drawn: -honest, LOOKS)
     assert probation.users
-    probation, found = followed(lambda honest, drawn: honest, AUDITS, probation)
+    probation, found = followed(lambda honest, drawn: honest, LOOKS, probation)
     assert not probation.users and not found
 
 
-def test_who_is_loud_audit_after_audit_is_doubted_until_that_is_over() -> None:
+def test_who_is_loud_audit_take_in_is_doubted_until_that_is_over() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
     doubts = [
-        probation.after_audit(step(number), agreement(alike, {"6.0": 1.8}), USERS)
-        for number in range(1, ENOUGH_LOUD + 1)
+        probation.take_in(step(number), agreement(alike, {"6.0": 1.8}), USERS) for number in range(1, ENOUGH_LOUD + 1)
     ]
     assert [len(one) for one in doubts] == [0] * (ENOUGH_LOUD - 1) + [1]
     assert doubts[-1][0].what == "sends gradients 1.8 times as large as its samples explain"
     assert probation.users == {"user-6"}
-    for number in range(AUDITS):
-        assert not probation.after_audit(step(100 + number), agreement(alike, {"6.0": 1.1}), USERS)
+    for number in range(LOOKS):
+        assert not probation.take_in(step(100 + number), agreement(alike, {"6.0": 1.1}), USERS)
     assert not probation.users
 
 
 def test_who_is_loud_for_a_while_only_is_not_doubted() -> None:
     """As one with another text is, when the model begins to learn from what the others have."""
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
-    for number in range(1, 4 * AUDITS):
-        loud = 2.3 if AUDITS < number <= AUDITS + 11 else 1.3
-        assert not probation.after_audit(step(number), agreement(alike, {"6.0": loud}), USERS)
+    for number in range(1, 4 * LOOKS):
+        loud = 2.3 if LOOKS < number <= LOOKS + 11 else 1.3
+        assert not probation.take_in(step(number), agreement(alike, {"6.0": loud}), USERS)
 
 
 def test_a_user_with_little_of_the_weight_is_not_doubted() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
-    for number in range(1, 3 * AUDITS):
-        assert not probation.after_audit(step(number), agreement(alike, {"0.0": 50.0}), USERS)
+    for number in range(1, 3 * LOOKS):
+        assert not probation.take_in(step(number), agreement(alike, {"0.0": 50.0}), USERS)
     assert WEIGHTS["0.0"] < 0.05 * sum(WEIGHTS.values())
 
 
 def test_another_session_of_the_peer_changes_nothing_and_long_absence_all() -> None:
-    probation, _ = followed(lambda honest, drawn: -honest, AUDITS)
-    header = step(AUDITS + 1)
+    probation, _ = followed(lambda honest, drawn: -honest, LOOKS)
+    header = step(LOOKS + 1)
     again = tuple(
         Member("6.1", one.user, (1,), one.weight, True) if one.session == HEAVY else one for one in header.members
     )
     alike = {one.session: 0.1 for one in again}
-    probation.after_audit(Header("", AUDITS + 1, HeaderKind.UPDATE, "", Ballot(1, ""), again), agreement(alike), USERS)
+    probation.take_in(Header("", LOOKS + 1, HeaderKind.UPDATE, "", Ballot(1, ""), again), agreement(alike), USERS)
     assert probation.users == {"user-6"}
     others = tuple(one for one in header.members if one.session != HEAVY)
     alike = {one.session: 0.1 for one in others}
-    late = AUDITS + 2 + FORGET
-    probation.after_audit(Header("", late, HeaderKind.UPDATE, "", Ballot(1, ""), others), agreement(alike), USERS)
+    late = LOOKS + 2 + FORGET
+    probation.take_in(Header("", late, HeaderKind.UPDATE, "", Ballot(1, ""), others), agreement(alike), USERS)
     assert not probation.users
 
 
 def test_a_name_that_only_a_header_says_is_not_believed() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
-    for number in range(1, 3 * AUDITS):
-        assert not probation.after_audit(step(number), agreement(alike, {"6.0": 50.0}), {})
+    for number in range(1, 3 * LOOKS):
+        assert not probation.take_in(step(number), agreement(alike, {"6.0": 50.0}), {})
     assert not probation.users
 
 
 def test_an_honest_one_that_a_liar_among_the_others_makes_point_away_is_not_doubted() -> None:
     probation, drawn = Probation(), random.Random(3)
-    for number in range(1, AUDITS):
+    for number in range(1, LOOKS):
         seen = {session: drawn.gauss(0.1, 0.02) for session in WEIGHTS}
         seen |= {HEAVY: drawn.gauss(-0.5, 0.1), "7.0": drawn.gauss(0.1 if probation.users else -0.1, 0.02)}
-        probation.after_audit(step(number), agreement(seen), USERS)
+        probation.take_in(step(number), agreement(seen), USERS)
     assert probation.users == {"user-6"}
 
 
 def test_a_single_audit_puts_nobody_on_probation() -> None:
     """A text of one's own does not either."""
     probation, drawn = Probation(), random.Random(3)
-    for number in range(1, 3 * AUDITS):
+    for number in range(1, 3 * LOOKS):
         seen = {session: drawn.gauss(0.2, 0.05) for session in WEIGHTS} | {HEAVY: drawn.gauss(0.15, 0.05)}
-        loud = 1e6 if number % AUDITS == 10 else 1.0
-        probation.after_audit(step(number), agreement(seen, {"6.0": loud}), USERS)
+        loud = 1e6 if number % LOOKS == 10 else 1.0
+        probation.take_in(step(number), agreement(seen, {"6.0": loud}), USERS)
         assert not probation.users
 
 
@@ -131,19 +130,19 @@ def test_devices_of_a_user_are_doubted_by_what_they_bring_together() -> None:
     users = {session: "eve" if session.startswith("eve") else session for session in sessions}
     members = tuple(Member(one, users[one], (1,), weight, True) for one, weight in sessions.items())
     probation, drawn = Probation(), random.Random(3)
-    for number in range(1, AUDITS):
+    for number in range(1, LOOKS):
         header = Header("", number, HeaderKind.UPDATE, "", Ballot(1, ""), members, (Part("a.0", ("digest",)),))
         seen = {one: drawn.gauss(0.0 if users[one] == "eve" else 0.2, 0.05) for one in sessions}
-        probation.after_audit(header, agreement(seen), users)
+        probation.take_in(header, agreement(seen), users)
     assert probation.users == {"eve"} and max(sessions.values()) < 0.05 * sum(sessions.values())
 
 
 def test_a_worse_liar_hides_another_one_only_until_it_is_doubted_itself() -> None:
     probation, drawn = Probation(), random.Random(3)
-    for number in range(1, 2 * AUDITS):
+    for number in range(1, 2 * LOOKS):
         seen = {session: drawn.gauss(0.2, 0.05) for session in WEIGHTS}
         seen |= {HEAVY: drawn.gauss(-0.4, 0.05), "7.0": drawn.gauss(0.0, 0.01)}
-        probation.after_audit(step(number), agreement(seen), USERS)
+        probation.take_in(step(number), agreement(seen), USERS)
     assert probation.users == {"user-6", "user-7"}
 
 
@@ -151,16 +150,16 @@ def test_one_on_probation_stays_there_over_a_restart_until_audits_say_otherwise(
     probation = Probation({"user-6", "user-5"})
     audit = agreement({"6.0": 0.1, "5.0": 0.1}, {"5.0": 3.0})
     for number in range(1, ENOUGH_LOUD):
-        probation.after_audit(step(number), audit, USERS)
+        probation.take_in(step(number), audit, USERS)
         assert probation.users == {"user-6", "user-5"}
-    probation.after_audit(step(ENOUGH_LOUD), audit, USERS)
+    probation.take_in(step(ENOUGH_LOUD), audit, USERS)
     assert probation.users == {"user-5"}
 
 
 def test_one_on_probation_who_never_comes_back_is_forgotten() -> None:
     probation, audit = Probation({"gone"}), agreement(dict.fromkeys(WEIGHTS, 0.1))
     for number in (1, FORGET):
-        probation.after_audit(step(number), audit, USERS)
+        probation.take_in(step(number), audit, USERS)
         assert probation.users == {"gone"}
-    probation.after_audit(step(FORGET + 1), audit, USERS)
+    probation.take_in(step(FORGET + 1), audit, USERS)
     assert not probation.users
