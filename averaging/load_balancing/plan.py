@@ -206,7 +206,7 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[MemberProfile]) 
     roles = list(zip(members, plan.roles, strict=True))
     resting = [one for one, role in roles if one.speed and one.bandwidth is not None and not role.trains]
     needed = max(0, FEWEST - sum(role.trains for _, role in roles))
-    resting.sort(key=lambda one: -one.carries)  # the fattest lines hold up the others least
+    resting.sort(key=lambda one: (-one.carries, one.session))  # the fattest lines hold up the others least
     told = tuple(one.session for one in resting[needed:])
     return Planned(parts, told, plan.step_seconds, present.averaging_seconds)
 

@@ -6,7 +6,6 @@ The process may give a peer another planner: DeDLOC's looks at bandwidths and pr
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -50,7 +49,7 @@ Planner: TypeAlias = Callable[[int, Sequence[MemberProfile]], Planned]  # of so 
 
 
 def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:
-    """Runs of chunks of nearly the same length, for the first of the reachable members; all members train."""
+    """Runs of chunks of nearly the same length, for the first reachable members; all members train."""
     reducers = [one.session for one in members if one.reachable][:MOST_PARTS]
     count = min(chunks, len(reducers))
     bounds = [chunks * index // count for index in range(count + 1)]
@@ -62,14 +61,13 @@ def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:
     )
 
 
-def in_another_order(parts: Sequence[Assignment], instance: str) -> tuple[Assignment, ...]:
-    """Parts of the same lengths for the same reducers, in an order that is another one for each header.
+def in_turns(calls: Mapping[str, Call], instance: str) -> list[tuple[str, Call]]:
+    """Members in an order that is another one for each header; planners deal parts out in it.
 
-    So no reducer has the same chunks for long, and a coordinator that reduces a part sees all of them in time.
+    So equals take turns at reducing, no reducer has the same chunks for long, and a coordinator that reduces sees the
+    whole vector in time.
     """
-    order = sorted(parts, key=lambda part: hashlib.sha256(f"{instance} {part.reducer} {part.first}".encode()).digest())
-    firsts = accumulate((part.count for part in order), initial=0)
-    return tuple(replace(part, first=first) for part, first in zip(order, firsts, strict=False))
+    return sorted(calls.items(), key=lambda call: hashlib.sha256(f"{instance} {call[0]}".encode()).digest())
 
 
 def reached_by_all(calls: Mapping[str, Call], accepting: Collection[str]) -> frozenset[str]:
@@ -96,18 +94,17 @@ def covers(parts: Sequence[Assignment], chunks: int) -> bool:
     return begins and all(part.first + part.count == end for part, end in zip(parts, ends, strict=True))
 
 
-def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> tuple[Assignment, ...]:
-    """Parts as a planner has dealt them out.
+def check(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> None:
+    """Refuse parts that a planner should not have dealt out.
 
     Raises:
-        ValueError: it does not cover all chunks once, in their order, or names a reducer that nobody reaches.
+        ValueError: they do not cover all chunks once, in their order, or one names a reducer that nobody reaches.
     """
     if not covers(parts, chunks):
         raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")
     strangers = {part.reducer for part in parts} - {one.session for one in members if one.reachable}
     if strangers:
         raise ValueError(f"a plan with reducers that are no reachable members: {sorted(strangers)}")
-    return tuple(parts)
 
 
 class Assignments:
@@ -135,7 +132,7 @@ class Assignments:
         reachable = {one for one in reachable if patience.trusts(one, now)} or reachable
         profiles = [
             MemberProfile(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
-            for one, call in members
+            for one, call in in_turns(calls, instance)
         ]
         fattest = sorted((one for one in profiles if one.reachable), key=lambda one: -one.carries)
         self._stand_ins = [one.session for one in fattest]
@@ -144,15 +141,14 @@ class Assignments:
         self._members, chunks = list(calls), session.settings.chunks
         try:
             planned = planner(chunks, profiles)
-            parts = in_another_order(checked(planned.parts, chunks, profiles), instance)
+            check(planned.parts, chunks, profiles)
         except ValueError:  # a plan that is not the best one is better than no step
             planned = equal_parts(chunks, profiles)
-            parts = planned.parts
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
             members=tuple((one, tuple(offer.number for offer in call.buffers)) for one, call in members),
-            parts=parts,
+            parts=planned.parts,
             weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,

@@ -4,7 +4,7 @@ import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Bandwidth, Call
-from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, checked, equal_parts, reached_by_all
+from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, check, equal_parts, in_turns, reached_by_all
 
 LINES = [MemberProfile(f"p{index}", True, index != 1, Bandwidth(10.0 * index, 100.0)) for index in range(7)]
 
@@ -15,7 +15,7 @@ def test_reachable_members_get_equal_runs_of_chunks(chunks: int) -> None:
     assert [part.reducer for part in parts] == ["p0", "p2", "p3", "p4"][:chunks]
     assert len(parts) == min(chunks, MOST_PARTS)
     assert max(part.count for part in parts) - min(part.count for part in parts) <= 1
-    assert checked(parts, chunks, LINES) == parts
+    check(parts, chunks, LINES)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,21 @@ def test_reachable_members_get_equal_runs_of_chunks(chunks: int) -> None:
 )
 def test_a_plan_that_cannot_work_is_refused(parts: list[Assignment]) -> None:
     with pytest.raises(ValueError, match="a plan"):
-        checked(parts, 3, LINES)
+        check(parts, 3, LINES)
 
 
 def calls(**connected: str) -> dict[str, Call]:
     """Of members, each with the first letters of those that it is connected to."""
     return {one: Call("", Ballot(1, ""), (), None, connected=tuple(others)) for one, others in connected.items()}
+
+
+def test_members_take_turns() -> None:
+    members = calls(a="", b="", c="", d="", e="", f="")
+    orders = [[one for one, _ in in_turns(members, f"header {step}")] for step in range(60)]
+    assert all(sorted(order) == sorted(members) for order in orders)
+    for one in members:
+        assert 20 < sum(one in order[:MOST_PARTS] for order in orders) < 60
+    assert in_turns(members, "header 7") == in_turns(dict(reversed(members.items())), "header 7")
 
 
 def test_members_that_accept_connections_are_reached_by_all() -> None:

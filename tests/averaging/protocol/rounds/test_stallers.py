@@ -92,7 +92,8 @@ class Village:
             world.run_until(WARM + SECONDS)
 
     def _plan(self, chunks: int, members: Sequence[MemberProfile]) -> Planned:
-        return replace(equal_parts(chunks, members), seconds=self.lines)
+        in_order = sorted(members, key=lambda member: member.session)
+        return replace(equal_parts(chunks, in_order), seconds=self.lines)
 
     def _committed(self, entry: Entry) -> None:
         self.steps.setdefault(entry.header.step, (self.world.now, entry))
