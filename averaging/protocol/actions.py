@@ -39,7 +39,6 @@ class Observe:
     """See how far the pieces agree that this peer, a coordinator, has averaged itself in a committed round."""
 
     header: Header
-    chunks: tuple[int, ...]
     users: tuple[tuple[str, str], ...]  # as in `Audit`
 
 

@@ -3,7 +3,7 @@
 The chunk is not known before the step is committed, nor whether one is drawn at all. Any peer can sum a mean again
 (`averaging.reduce.reducer`), so a false mean is found, and the signatures tell who has lied.
 
-A coordinator that reduces a part has all pieces of it, and need not ask: it sees how far they agree.
+A coordinator that reduces a part has all pieces of it, and need not ask: after each step it sees how far they agree.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ from averaging.protocol.session import Session
 
 SHARE = 1 / 20  # of the pieces that are sent, which are shown once more: some 2.5 % of a peer's traffic
 ANSWERS = 20.0  # seconds for them
-OBSERVED = 4  # chunks of its own part that a coordinator looks at in a step
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Auditing:
     # -- the coordinator's side
 
     def committed(self, header: Header, now: float) -> None:
-        """A step is decided: look at a chunk of it, perhaps.
+        """A step is decided: compare pieces of this peer's part, and perhaps have a chunk of another part shown.
 
         Not if this peer was no member of its round, and is only catching up: nobody keeps pieces for so long.
         """
@@ -54,8 +53,7 @@ class Auditing:
             return
         known = ((one.session, self._contacts.get(one.session)) for one in header.members)
         users = tuple((session, contact.user) for session, contact in known if contact is not None)
-        if own := chunks_of(header, me.session):
-            self._session.act(Observe(header, tuple(own[:: -(-len(own) // OBSERVED)]), users))
+        self._session.act(Observe(header, users))
         chunk = self._drawn(header) if self._open is None else None
         if chunk is None or (reducer := reducer_of(header, chunk)) == me.session:
             return
@@ -130,11 +128,6 @@ def reducer_of(header: Header, chunk: int) -> str:
         if chunk < first:
             return part.reducer
     raise ValueError(f"a header of {first} chunks has no chunk {chunk}")
-
-
-def chunks_of(header: Header, session: str) -> list[int]:
-    """Those that it has reduced."""
-    return [chunk for chunk in range(len(header.chunks)) if reducer_of(header, chunk) == session]
 
 
 def _name(one: WantProof) -> tuple[str, Ballot, int]:

@@ -1,7 +1,7 @@
 """What a coordinator finds out about the members of a step.
 
 In an audit a chunk is summed again from what senders and reducer have shown and signed. Of a part that it has reduced
-itself it has all pieces, so it compares them.
+itself it has all pieces, so it compares them (`own_part.py`).
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from functools import partial
 from averaging.log.header import Header
 from averaging.log.packing import unpack
 from averaging.protocol import credentials as signed
-from averaging.protocol.actions import Audit, Observe
+from averaging.protocol.actions import Audit
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Account
-from averaging.reduce.agreement import Agreement, agreements, on_average
+from averaging.reduce.agreement import Agreement, agreements
 from averaging.reduce.clipping import Robust
 from averaging.reduce.gradient_codec import Compression, piece_bytes
 from averaging.reduce.grid import Grid
@@ -124,28 +124,6 @@ class Auditor:
             return verdict((Finding(reducer, Fault.FALSE_MEAN, is_proof=True),), account or b"", kept, agreement)
         both = (Finding(one, Fault.FALSE_MEAN) for one in dict.fromkeys((reducer, header.ballot.convener)))
         return verdict(tuple(both), agreement=agreement)
-
-    def compare(self, action: Observe, kept: Mapping[int, Mapping[str, bytes]]) -> Comparison:
-        """Of the chunks whose pieces are all still there.
-
-        Args:
-            kept: pieces by chunk and sender, as they were sent: with the signature behind them.
-        """
-        header, found = action.header, list[tuple[Agreement, ...]]()
-        weights = {one.session: one.weight for one in header.members}
-        users = {one.session: one.user for one in header.members}
-        for chunk in action.chunks:
-            elements, sent = self.grid.size(chunk), kept.get(chunk, {})
-            pieces = {
-                one: sent[one][: piece_bytes(elements, self.kind)] for one in senders_of(header, chunk) if one in sent
-            }
-            if len(pieces) < len(senders_of(header, chunk)):
-                continue
-            try:
-                found.append(agreements(elements, self.kind, pieces, weights, users, header.on_probation))
-            except ValueError:  # a header is its convener's word, of weights, too
-                continue
-        return Comparison(header, on_average(found), action.users)
 
     def _account(self, header: Header, chunk: int, reducer: str, shown: bytes) -> Account | None:
         """The account, if it is whole: signed, and each receipt by its sender."""

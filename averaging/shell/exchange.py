@@ -15,10 +15,12 @@ from averaging.protocol.actions import Audit, Average, Observe
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.reducing import oldest_sessions
+from averaging.reduce.agreement import agreements, on_average
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
 from averaging.shell.audit import Auditor, Comparison, Verdict
 from averaging.shell.locked_machine import LockedMachine, Machine
+from averaging.shell.own_part import OwnPart
 from averaging.shell.proofs import Proofs
 from averaging.shell.replay import Replay
 from averaging.transport.wire_format import LONGEST_BYTES
@@ -42,6 +44,7 @@ class Exchange:
         self._round: Ballot | None = None
         self._signs = locked.settings.robust != "off" and locked.is_log
         self.proofs = Proofs(locked.credentials, locked.gradients.grid)
+        self._own_part = OwnPart()
         self._shown: dict[ShownPiece | ShownAccount, dict[str, bytes]] = {}  # to the open audit, by session
         self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round
 
@@ -203,6 +206,10 @@ class Exchange:
         excluded.update(mean.excluded)
         if self._signs:
             self.proofs.summed(machine.me.session, plan, chunk, digest, receipts, excluded)
+            if machine.me.is_coordinator and users is not None:
+                averaged = {sender: piece for sender, piece in pieces if sender not in excluded}
+                compare = partial(agreements, grid.size(chunk), kind, averaged, weights, users, plan.on_probation)
+                self._own_part.averaged(plan.ballot, chunk, digest, compare)
         with self._locked.lock:
             machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded), mean.loud)
         carry_out()
@@ -217,14 +224,11 @@ class Exchange:
         tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))
 
     async def observe(self, action: Observe, tell: Callable[[Comparison], None]) -> None:
-        """Compare what others have sent of a part that this peer has reduced."""
-        kept: dict[int, dict[str, bytes]] = {}
-        for sender, known in self._pieces.items():
-            for piece, content in known.items():
-                if piece.ballot == action.header.ballot and piece.chunk in action.chunks:
-                    kept.setdefault(piece.chunk, {})[sender] = content
-        work = partial(self._auditor.compare, action, kept)
-        tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))
+        """Compare pieces of the part that this peer has reduced, chunk by chunk: means of the next round go between."""
+        loop = asyncio.get_running_loop()
+        found = [await loop.run_in_executor(self._aside, compare) for compare in self._own_part.of(action.header)]
+        if found:
+            tell(Comparison(action.header, on_average(found), action.users))
 
     @property
     def _auditor(self) -> Auditor:

@@ -76,7 +76,7 @@ class Shell:
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
-        audited: is told what a coordinator's audits have found.
+        audited: is told what a coordinator finds out about members.
     """
 
     def __init__(

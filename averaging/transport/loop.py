@@ -11,7 +11,7 @@ from hivemind.dht import DHT
 from hivemind.p2p import P2P
 from hivemind.utils import get_logger
 
-from swarm.tasks import end_tasks
+from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -103,11 +103,11 @@ class LoopThread:
 
     async def _cancel_all(self, patience: float) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        if others:
-            _, left = await asyncio.wait(others, timeout=patience)
-            for task in left:
+        try:
+            async with within(patience):
+                await end_tasks(others)
+        except asyncio.TimeoutError:
+            for task in (one for one in others if not one.done()):
                 logger.warning(f"a task of the averaging does not end: {task.get_coro()!r}")
         await self._loop.shutdown_asyncgens()
 

@@ -110,13 +110,13 @@ class Course:
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
         """From the first state to the last global step."""
         random, lots = np.random.default_rng(self._seed), np.random.default_rng(self._seed)
-        directions, worth, of_audits, of_own_part = Directions(), Worth(), Probation(), Probation()
+        directions, worth, probation = Directions(), Worth(), Probation()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         wanted, computed = sum(peer.samples for peer in peers), dict.fromkeys((peer.name for peer in peers), 0.0)
         for step in range(self._run.optimizer.total_steps):
             self._load(state.parameters)
-            doubted = of_audits.users | of_own_part.users if robust == "enforce" else frozenset()
+            doubted = probation.users if robust == "enforce" else frozenset()
             useful = [peer for peer in peers if peer.name not in doubted] or peers
             longer = wanted / sum(peer.samples for peer in useful)
             own, weights = {}, {}
@@ -139,7 +139,8 @@ class Course:
             outcome.flagged |= {flag.user for flag in watch.flags(header)}
             if robust != "off":
                 users = {one: one for one in weights}
-                doubts = of_audits.take_in(header, agreement, users) + of_own_part.take_in(header, seen, users)
+                doubts = probation.take_in(header, agreement, users)
+                doubts += probation.take_in(header, seen, users, of_own_part=True)
                 outcome.doubted |= {one.session: step + 1 for one in doubts}
                 against = directions.against(agreement)
                 outcome.flagged |= {one.session for one in against}

@@ -16,7 +16,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
-from averaging.shell.audit import Verdict
+from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import NoticeStore
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.audits.probation import Doubt, Probation
@@ -74,8 +74,7 @@ class Recorder:
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
-        # a liar may send honest gradients to the coordinator, whose part it knows: they are to hide nothing
-        self._of_audits, self._of_own_part = Probation(notices.decisions.on_probation), Probation()
+        self._probation = Probation(notices.decisions.on_probation)
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
@@ -105,7 +104,7 @@ class Recorder:
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
         new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
-        self._take_what_was_found()
+        self._take_what_was_found(headers)
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:
@@ -124,18 +123,17 @@ class Recorder:
                 if seen.seconds is not None:
                     self.minutes.round_ended(seen.seconds)
 
-    def _take_what_was_found(self) -> None:
+    def _take_what_was_found(self, headers: Sequence[Header]) -> None:
+        doubts: list[Doubt] = []
         for found in self._log.found():
             if isinstance(found, Verdict):
                 self._take_verdict(found)
-            probation, known = self._of_audits if isinstance(found, Verdict) else self._of_own_part, self._doubted
-            doubts = probation.take_in(found.header, found.agreement, dict(found.users))
-            self._doubt([one for one in doubts if one.user not in known])
+            seen, users = found.agreement, dict(found.users)
+            doubts += self._probation.take_in(found.header, seen, users, of_own_part=isinstance(found, Comparison))
+        if headers:
+            self._probation.passed(headers[-1].step)
+        self._doubt(doubts)
         self._ban_them()
-
-    @property
-    def _doubted(self) -> frozenset[str]:
-        return self._of_audits.users | self._of_own_part.users
 
     def _take_verdict(self, verdict: Verdict) -> None:
         """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
@@ -168,7 +166,7 @@ class Recorder:
         """Say who is doubted and, where the run enforces, leave all doubted users out of means."""
         if self._run.access.robust == "enforce":
             try:
-                self._notices.put_on_probation(self._doubted)
+                self._notices.put_on_probation(self._probation.users)
             except SahajError as error:  # the next one tries it again
                 logger.warning("it is not told who is on probation: %s", error)
             for one in doubts:

@@ -67,7 +67,7 @@ def in_turns(calls: Mapping[str, Call], instance: str) -> list[tuple[str, Call]]
     So equals take turns at reducing, no reducer has the same chunks for long, and a coordinator that reduces sees the
     whole vector in time.
     """
-    return sorted(calls.items(), key=lambda call: hashlib.sha256(f"{instance} {call[0]}".encode()).digest())
+    return sorted(calls.items(), key=lambda member: hashlib.sha256(f"{instance} {member[0]}".encode()).digest())
 
 
 def reached_by_all(calls: Mapping[str, Call], accepting: Collection[str]) -> frozenset[str]:
@@ -156,6 +156,7 @@ class Assignments:
             on_probation=tuple(sorted(session.on_probation.intersection(users.values()))) if users is not None else (),
             seconds=planned.seconds,
         )
+        self._began = now
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._late: dict[str, float] = {}  # seconds by reducer; they count once others have shown that pieces came
         self._heard_at = {part.first: now for part in self.plan.parts}
@@ -195,7 +196,7 @@ class Assignments:
         waiting = [part for part in self.plan.parts if part.first not in self._results]
         if not waiting:
             for reducer, seconds in self._late.items():
-                self._patience.waited(reducer, seconds, now)
+                self._patience.waited(reducer, seconds, now, since=self._began)
             return [self._results[first] for first in sorted(self._results)]
         late = [part for part in waiting if self._has_to_be_replaced(part, now)]
         if late:

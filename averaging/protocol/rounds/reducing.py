@@ -52,6 +52,7 @@ class Reduction:
         self._me, self._chunks, self._timeouts = session.me.session, session.settings.chunks, session.timeouts
         self._send, self._act = session.send, session.act
         self.plan: Plan | None = None
+        self._began = 0.0  # when its first version came
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
         self._sent: set[tuple[int, int]] = set()
         self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
@@ -65,7 +66,7 @@ class Reduction:
         if self.plan is not None and plan.ballot < self.plan.ballot:
             return
         if self.plan is None or plan.ballot != self.plan.ballot:
-            self._parts, self._sent, self._late = {}, set(), {}
+            self._parts, self._sent, self._late, self._began = {}, set(), {}, now
             self._forget_pieces(lambda ballot: ballot < plan.ballot)
         self.plan = plan
         for assignment in plan.parts:
@@ -219,7 +220,7 @@ class Reduction:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
         is_of_plan = self.plan is not None and self.plan.ballot == decided  # or nobody knows what others were told
         for sender, seconds in self._late.items() if is_of_plan else ():
-            self.patience.waited(sender, seconds, now)
+            self.patience.waited(sender, seconds, now, since=self._began)
         self.plan = None
         self._parts, self._sent, self._heard_at, self._late = {}, set(), {}, {}
         self._made, self._made_before = set(), self._made

@@ -5,8 +5,8 @@ So one bad round changes nothing, and in the long run one peer takes some twenti
 that has too few left is not waited for longer than the others need, and nothing depends on it, until they have come
 back; that takes twice as long each time.
 
-Nobody is believed about others: a peer that lies about them has only its own seconds to lose. Nor is anybody charged
-with a round in which this peer heard nothing of anybody for some seconds: it may have been cut off itself, or asleep.
+Nobody is believed about others: a peer that lies about them has only its own seconds to lose. Nor is anybody late in a
+round in which this peer heard nothing of anybody for some seconds: it may have been cut off itself, or asleep.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ MOST_DOUBLINGS = 4  # of the time in which they come back
 SLACK = 2.0  # times what a plan says of lines: they carry less where a household shares them
 ALLOWED = 1.0  # seconds; processors and distances need some, too
 ALONE = 4.0  # seconds without a word of anybody; all peers report every two
-OVER = 20.0  # seconds after which the rounds of that time have ended
 
 
 def explained(seconds: float, otherwise: float) -> float:
@@ -66,13 +65,17 @@ class Patience:
         """Whether others may depend on it."""
         return self.left(session, now) > 0.0
 
-    def waited(self, session: str, seconds: float, now: float) -> None:
-        """It was late by so much in a round that this peer saw for itself, unless that may be this peer's own fault."""
-        if not self._is_alone(now) and now >= self._alone_until + OVER:
+    def waited(self, session: str, seconds: float, now: float, *, since: float) -> None:
+        """It was late by so much, unless that may be this peer's own fault.
+
+        Args:
+            since: when the round began, or what was waited for in it.
+        """
+        if not self._is_alone(now) and self._alone_until <= since:
             self.charge(session, seconds, now)
 
     def charge(self, session: str, seconds: float, now: float) -> None:
-        """It was late by so much, whatever else this peer heard."""
+        """It has made this peer wait, whatever else this peer heard: it would lose nothing else by being silent."""
         if seconds <= 0.0:
             return
         self._accounts = {peer: one for peer, one in self._accounts.items() if one.left_at(now) < MOST}

@@ -130,7 +130,7 @@ class Round:
         if promised <= self.ballot or self.is_over:
             return
         if self._patience.trusts(session, now):
-            self._patience.waited(session, self._settings.timeouts.meeting, now)
+            self._patience.waited(session, self._settings.timeouts.meeting, now, since=self._began)
             self._fail(f"a ballot of {promised.convener} is higher")
         else:
             self.is_absent(session, now)
@@ -189,7 +189,7 @@ class Round:
         if not self.meeting.is_over(is_late=now >= self._began + meeting):
             return
         for session in self.meeting.missing:
-            self._patience.waited(session, meeting, now)
+            self._patience.waited(session, meeting, now, since=self._began)
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
         if self.meeting.resets:
             self._fetch(self.meeting.reset(chosen), now)
@@ -258,7 +258,7 @@ class Round:
     def _has_waited_for_chunks(self, seconds: float, now: float) -> None:
         """For those of reducers whose chunks came last, or did not come."""
         for session in self._lacks_of:
-            self._patience.waited(session, seconds, now)
+            self._patience.waited(session, seconds, now, since=self._began)
         self._lacks_of = set()
 
     @property

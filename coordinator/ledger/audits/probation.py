@@ -22,11 +22,11 @@ from averaging.reduce.agreement import Agreement
 from coordinator.ledger.audits.worth import compared
 
 LOOKS = 24  # at a peer, the last ones
-ENOUGH, ENOUGH_LOUD = 10, 20  # of them, to see that it agrees less, and that it is loud
+ENOUGH, ENOUGH_LOUD = 10, 20  # looks, to see that it agrees less, and that it is loud
 DOUBT = 3.0  # times the error of its mean, that it is below the usual one
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART = 0.1  # of the usual one, that its own is at most: honest ones differ by their text
-LOUD_FROM, LOUD_UNTIL = 1.6, 1.3  # loudness, likewise; a text of one's own is at up to 1.5 while a run begins
+LOUD_FROM, LOUD_UNTIL = 1.6, 1.3  # loudness; a text of one's own is at up to 1.5 while a run begins
 LOUD, LESS = "loud", "less"  # kinds of doubt
 SMALL = 0.05  # share of all weight up to which no user is doubted: gradients of few samples agree with nothing
 FORGET = 1000  # global steps without a peer
@@ -79,41 +79,79 @@ class _Known:
 
 
 class Probation:
-    """Follows what is seen of peers in audits, or in parts that the coordinator reduces: a new session changes nothing.
+    """By what audits show and, apart, by what a part shows that the coordinator reduces.
+
+    A liar knows that part: honest gradients there are to hide nothing.
 
     Args:
         users: who are on probation already, until enough is seen to say so again, or not.
     """
 
     def __init__(self, users: Collection[str] = ()) -> None:
-        self._known: dict[str, _Known] = {}
-        self._before, self._began = set(users), inf  # `_began`: the first global step of all
+        self._of_audits, self._of_own_part = _Looks(), _Looks()
+        self._before, self._began = set(users), inf  # `_began`: the first global step that it was told of
 
     @property
     def users(self) -> frozenset[str]:
         """Those that are on probation now."""
-        return frozenset(one.user for one in self._known.values() if one.doubts and one.user) | self._before
+        return self._of_audits.users | self._of_own_part.users | self._before
 
-    def take_in(self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str]) -> list[Doubt]:
-        """Take in how far the members of a step agree.
+    def take_in(
+        self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str], *, of_own_part: bool = False
+    ) -> list[Doubt]:
+        """Take in how far the members of a step agree; returns who is doubted now and was not before.
 
         Args:
             agreement: of each sender with the others.
             users: by session, as their passes say.
+            of_own_part: the coordinator has reduced that part; else it has audited.
         """
+        before = self.users
+        looks = self._of_own_part if of_own_part else self._of_audits
+        doubts = looks.take_in(header, agreement, users)
+        self._before = {user for user in self._before if not self._is_judged(user)}
+        self.passed(header.step)
+        return [one for one in doubts if one.user not in before]
+
+    def passed(self, step: int) -> None:
+        """A global step is over, whether anything was seen in it or not: forget who has not been seen for long."""
+        self._began = min(self._began, step)
+        if step - self._began >= FORGET:
+            self._before.clear()
+        for looks in (self._of_audits, self._of_own_part):
+            looks.forget(step)
+
+    def _is_judged(self, user: str) -> bool:
+        """Whether all ways of looking that show this user have shown enough."""
+        looks = [count for count in (self._of_audits.at(user), self._of_own_part.at(user)) if count]
+        return bool(looks) and min(looks) >= ENOUGH_LOUD
+
+
+class _Looks:
+    """What one way of looking has shown of peers: a new session changes nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    @property
+    def users(self) -> frozenset[str]:
+        return frozenset(one.user for one in self._known.values() if one.doubts and one.user)
+
+    def at(self, user: str) -> int:
+        """How many there were at that peer of the user that was seen most often, of the last ones."""
+        return max((len(one.loudness) for one in self._known.values() if one.user == user), default=0)
+
+    def forget(self, step: int) -> None:
+        self._known = {peer: one for peer, one in self._known.items() if step - one.seen < FORGET}
+
+    def take_in(self, header: Header, agreement: Sequence[Agreement], users: Mapping[str, str]) -> list[Doubt]:
         weights = {one.session: one.weight for one in header.members}
         for one in agreement:
             known = self._of(one.session, header)
             known.user = users.get(one.session, known.user)
             known.loudness.append(one.loudness)
-            if len(known.loudness) >= ENOUGH_LOUD:
-                self._before.discard(known.user)
         for session, cosines in compared(agreement, weights).items():
             self._of(session, header).cosines.append(cosines)
-        self._known = {peer: one for peer, one in self._known.items() if header.step - one.seen < FORGET}
-        self._began = min(self._began, header.step)
-        if header.step - self._began >= FORGET:
-            self._before.clear()
         return self._doubts(header, [one.session for one in agreement])
 
     def _of(self, session: str, header: Header) -> _Known:

@@ -8,7 +8,7 @@ from averaging.reduce.gradient_codec import LARGEST_WEIGHT, Compression, decode_
 from averaging.reduce.grid import Grid
 from tests.averaging.reduce.rounds import chunks_of_round, drawn, sender
 
-GRID = Grid(70_000)  # 17 chunks and a rest
+GRID = Grid(70_000)  # eight chunks and a rest
 LAST = GRID.count - 1
 
 

@@ -110,6 +110,22 @@ def test_the_end_leaves_no_thread_and_no_task(loop: LoopThread):
         loop.call(double(1))
 
 
+def test_a_task_that_passes_over_one_cancellation_is_ended(loop: LoopThread):
+    ended = []
+
+    async def passes_over_one() -> None:
+        for _ in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ended.append(1)
+
+    loop.begin(passes_over_one())
+    loop.call(double(1))
+    assert loop.stop()
+    assert len(ended) == 2
+
+
 def test_a_task_that_does_not_end_does_not_hold_up_the_end(loop: LoopThread):
     release = threading.Event()
 

@@ -252,9 +252,9 @@ def test_who_is_honest_to_the_coordinator_alone_is_found_by_audits(
         if number % 2:
             log.audits.append(Verdict(step(number), 0, agreement=noise, users=users))
         recorded.bring_up_to_date()
-        if recorded._doubted:
+        if recorded._probation.users:
             break
-    assert recorded._doubted == {"user-6"}
+    assert recorded._probation.users == {"user-6"}
     assert (number < 2 * ENOUGH - 1) == (at_coordinators_part == "noise")
     cast(Mock, recorded._notices).put_on_probation.assert_called_with(frozenset({"user-6"}))
 

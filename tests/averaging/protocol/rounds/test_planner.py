@@ -108,7 +108,7 @@ def test_a_reducer_that_is_late_again_gets_no_part_and_no_stand_in_is_blamed(sig
 
 def test_where_nobody_can_be_trusted_all_may_reduce() -> None:
     patience = Patience()
-    patience.waited("fat.0", MOST, 0.0)
+    patience.waited("fat.0", MOST, 0.0, since=0.0)
     calls = {"fat.0": Call("", BALLOT, (), None)}
     session = Session(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=5), Believing())
     assignments = Assignments(session, "", BALLOT, calls, calls.keys(), equal_parts, patience, 0.0)

@@ -8,7 +8,6 @@ from averaging.protocol.rounds.reliability import (
     COMES_BACK,
     MOST,
     MOST_DOUBLINGS,
-    OVER,
     SLACK,
     TRUSTED,
     Patience,
@@ -24,32 +23,33 @@ def until_trusted(patience: Patience, session: str, now: float) -> float:
 def test_one_bad_round_changes_nothing() -> None:
     patience = Patience()
     assert patience.left("asha.0", 0.0) == MOST
-    patience.waited("asha.0", MOST - TRUSTED, 0.0)
+    patience.waited("asha.0", MOST - TRUSTED, 0.0, since=0.0)
     assert patience.trusts("asha.0", 0.0)
-    patience.waited("bela.0", -1.0, 0.0)
+    patience.waited("bela.0", -1.0, 0.0, since=0.0)
     assert patience.left("bela.0", 0.0) == MOST
 
 
-def test_nobody_is_charged_with_a_time_in_which_nobody_was_heard() -> None:
+def test_nobody_is_charged_with_a_round_in_which_nobody_was_heard_for_a_while() -> None:
     patience = Patience()
     patience.heard(0.0)
-    patience.waited("asha.0", 3.0, ALONE)  # nothing has come since
+    patience.waited("asha.0", 3.0, ALONE, since=0.0)  # nothing has come since
     patience.heard(ALONE)
-    patience.waited("asha.0", 3.0, ALONE + OVER / 2)  # a round of that time has ended
-    assert patience.left("asha.0", ALONE + OVER / 2) == MOST
-    patience.charge("asha.0", 1.0, ALONE + OVER / 2)
-    patience.waited("bela.0", 3.0, ALONE + OVER / 2)
-    assert patience.left("bela.0", ALONE + OVER / 2) == MOST > patience.left("asha.0", ALONE + OVER / 2)
-    for now in range(round(ALONE), round(ALONE + OVER) + 1):
-        patience.heard(float(now))
-    patience.waited("bela.0", 3.0, ALONE + OVER)
-    assert patience.left("bela.0", ALONE + OVER) == MOST - 3.0
+    patience.waited("asha.0", 3.0, ALONE + 1.0, since=0.0)
+    for seconds in range(1, 100):  # however long that round lasts
+        patience.heard(ALONE + seconds)
+    now = ALONE + 100.0
+    patience.waited("asha.0", 3.0, now, since=ALONE - 1.0)
+    assert patience.left("asha.0", now) == MOST
+    patience.charge("asha.0", 1.0, now)
+    assert patience.left("asha.0", now) == MOST - 1.0
+    patience.waited("bela.0", 3.0, now, since=ALONE)  # of the next round
+    assert patience.left("bela.0", now) == MOST - 3.0
 
 
 def test_one_that_is_late_again_is_not_waited_for_until_its_seconds_are_back_whatever_session_it_begins() -> None:
     patience = Patience()
     for _ in range(2):
-        patience.waited("asha.0", TRUSTED / 2 + 0.5, 0.0)
+        patience.waited("asha.0", TRUSTED / 2 + 0.5, 0.0, since=0.0)
     assert patience.left("asha.0", 0.0) == patience.left("asha.1", 0.0) == 0.0
     assert patience.left("bela.0", 0.0) == MOST
     assert until_trusted(patience, "asha.2", 0.0) == 1.0 / COMES_BACK
@@ -58,14 +58,14 @@ def test_one_that_is_late_again_is_not_waited_for_until_its_seconds_are_back_wha
 def test_it_is_trusted_again_later_each_time_and_in_the_end_as_if_nothing_had_been() -> None:
     patience, now, waits = Patience(), 0.0, []
     for _ in range(MOST_DOUBLINGS + 3):
-        patience.waited("asha.0", MOST + MOST, now)  # more than it has does not make it worse
+        patience.waited("asha.0", MOST + MOST, now, since=now)  # more than it has does not make it worse
         waits.append(until_trusted(patience, "asha.0", now))
         now += waits[-1]
     longest = (MOST + TRUSTED) / COMES_BACK
     assert waits == [longest * 2 ** min(number, MOST_DOUBLINGS) for number in range(len(waits))]
     now += 2**MOST_DOUBLINGS * MOST / COMES_BACK
-    patience.waited("bela.0", 1.0, now)  # accounts that are full are forgotten
-    patience.waited("asha.0", 2 * MOST, now)
+    patience.waited("bela.0", 1.0, now, since=now)  # accounts that are full are forgotten
+    patience.waited("asha.0", 2 * MOST, now, since=now)
     assert until_trusted(patience, "asha.0", now) == longest
 
 
@@ -74,7 +74,7 @@ def test_whatever_it_does_it_takes_a_twentieth_of_the_time_of_others_at_most() -
         patience, now, taken = Patience(), 0.0, 0.0
         while now < 10_000.0:
             wait = min(seconds, patience.left("eve.0", now))
-            patience.waited("eve.0", wait, now)
+            patience.waited("eve.0", wait, now, since=now)
             taken += wait
             now += 1.0 + wait
         assert taken <= MOST + COMES_BACK * now

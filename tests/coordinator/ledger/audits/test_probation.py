@@ -55,7 +55,7 @@ def test_who_is_of_use_again_is_trusted_again() -> None:
     assert not probation.users and not found
 
 
-def test_who_is_loud_audit_take_in_is_doubted_until_that_is_over() -> None:
+def test_who_is_loud_look_after_look_is_doubted_until_that_is_over() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
     doubts = [
         probation.take_in(step(number), agreement(alike, {"6.0": 1.8}), USERS) for number in range(1, ENOUGH_LOUD + 1)
@@ -154,6 +154,35 @@ def test_one_on_probation_stays_there_over_a_restart_until_audits_say_otherwise(
         assert probation.users == {"user-6", "user-5"}
     probation.take_in(step(ENOUGH_LOUD), audit, USERS)
     assert probation.users == {"user-5"}
+
+
+@pytest.mark.parametrize("of_own_part", [False, True])
+def test_after_a_restart_one_way_of_looking_is_enough_if_the_other_shows_nothing(of_own_part: bool) -> None:
+    probation, alike = Probation({"user-6"}), agreement(dict.fromkeys(WEIGHTS, 0.1))
+    for number in range(1, ENOUGH_LOUD):
+        probation.take_in(step(number), alike, USERS, of_own_part=of_own_part)
+    assert probation.users == {"user-6"}
+    probation.take_in(step(ENOUGH_LOUD), alike, USERS, of_own_part=of_own_part)
+    assert not probation.users
+
+
+def test_after_a_restart_many_looks_of_one_kind_do_not_hide_what_a_few_of_the_other_may_show() -> None:
+    probation, alike = Probation({"user-6"}), agreement(dict.fromkeys(WEIGHTS, 0.1))
+    for number in range(1, 3 * ENOUGH_LOUD):
+        probation.take_in(step(number), alike, USERS, of_own_part=number % 4 > 0)
+    assert probation.users == {"user-6"}
+
+
+def test_a_doubt_ends_when_nothing_more_is_seen_though_steps_pass() -> None:
+    """As where the coordinator reduces no part any more, and audits show nothing."""
+    probation, drawn = Probation(), random.Random(3)
+    for number in range(1, LOOKS):
+        seen = cosines(drawn) | {HEAVY: drawn.gauss(0.0, 0.005)}
+        probation.take_in(step(number), agreement(seen), USERS, of_own_part=True)
+    for number in range(LOOKS, LOOKS + FORGET):
+        assert probation.users == {"user-6"}, number
+        probation.passed(number)
+    assert not probation.users
 
 
 def test_one_on_probation_who_never_comes_back_is_forgotten() -> None:
