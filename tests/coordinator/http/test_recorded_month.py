@@ -17,7 +17,7 @@ from tests.recorded_month.serving import Served, serving
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("month")  # which is recorded once
-QUICK = 0.2  # seconds of a processor for any answer; on a machine of its own they take less than half of it
+QUICK = 3_000_000  # so far Python counts in the processor time of any answer; they take less than half of it
 PATHS = (
     "run",
     "progress",
@@ -99,7 +99,16 @@ def test_answers_take_little_of_the_processor(served: Served) -> None:
             began = time.process_time()
             served.ask(path)
             spent[path].append(time.process_time() - began)
-    assert {path: min(times) for path, times in spent.items() if min(times) > QUICK} == {}
+    quick = min(seconds_of_counting() for _ in range(3))
+    assert {path: min(times) for path, times in spent.items() if min(times) > quick} == {}
+
+
+def seconds_of_counting() -> float:
+    """To `QUICK`, of the processor: machines differ by a factor of three from day to day."""
+    began, counted = time.process_time(), 0
+    while counted < QUICK:
+        counted += 1
+    return time.process_time() - began
 
 
 @pytest.mark.parametrize("state", [State.EMPTY, State.FINISHED])
