@@ -175,8 +175,8 @@ class Exchange:
 
     async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Make the mean that a machine asks for, and tell it."""
-        plan, chunk, attempt = action.plan, action.chunk, action.attempt
-        name = Piece(plan.ballot, chunk, attempt)
+        plan, chunk = action.plan, action.chunk
+        name = Piece(plan.ballot, chunk, action.attempt)
         pieces = []
         for sender in action.senders:
             is_own = sender == machine.me.session
@@ -201,7 +201,7 @@ class Exchange:
         except (ValueError, StorageError) as error:
             logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
             with self._locked.lock:
-                machine.reducing.cannot_average(plan.ballot, chunk, attempt)
+                machine.reducing.cannot_average(action)
             return
         excluded.update(mean.excluded)
         if self._signs:
@@ -211,7 +211,7 @@ class Exchange:
                 compare = partial(agreements, grid.size(chunk), kind, averaged, weights, users, plan.on_probation)
                 self._own_part.averaged(plan.ballot, chunk, digest, compare)
         with self._locked.lock:
-            machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded), mean.loud)
+            machine.averaged(action, digest, loop.time(), sorted(excluded), mean.loud)
         carry_out()
 
     async def audit(self, action: Audit, tell: Callable[[Verdict], None]) -> None:

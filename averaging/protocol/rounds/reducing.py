@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot, peer_of
 from averaging.log.shares import LOUDEST
-from averaging.protocol.actions import Average
+from averaging.protocol.actions import Average, Loud
 from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
 from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
@@ -126,29 +126,20 @@ class Reduction:
             part.told_at = now
             self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
-    def averaged(
-        self,
-        ballot: Ballot,
-        chunk: int,
-        attempt: int,
-        digest: str,
-        excluded: Iterable[str] = (),
-        loud: Iterable[tuple[str, float]] = (),
-    ) -> None:
+    def averaged(self, done: Average, digest: str, excluded: Iterable[str] = (), loud: Loud = ()) -> None:
         """The mean of a chunk is encoded: all members get it."""
-        if self.plan is None or ballot != self.plan.ballot:
+        if self.plan is None or done.plan.ballot != self.plan.ballot:
             return
         self._made.add(digest)
         for session, _ in self.plan.members:
             if session != self._me:
                 self._send(session, Chunk(digest))
-        for part in self._parts.values():
-            if part.assignment.attempt == attempt and chunk in part.chunks:
-                part.done[chunk] = digest
-                part.missing.extend((session, chunk) for session in excluded)
-                for session, times in loud:
-                    part.loud.setdefault(session, []).append(times)
-                self._tell_if_done(part)
+        for part in self._parts_with(done):
+            part.done[done.chunk] = digest
+            part.missing.extend((session, done.chunk) for session in excluded)
+            for session, times in loud:
+                part.loud.setdefault(session, []).append(times)
+            self._tell_if_done(part)
 
     def has_mean(self, session: str, digest: str) -> bool:
         """Whether a peer has had a mean for sure: it is from the round before the open one, in which it takes part."""
@@ -158,11 +149,15 @@ class Reduction:
             and any(session == member for member, _ in self.plan.members)
         )
 
-    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
+    def cannot_average(self, asked: Average) -> None:
         """The process could not do an `Average`, as no piece was usable: the convener looks for another reducer."""
-        for part in self._parts.values() if self.plan is not None and ballot == self.plan.ballot else ():
-            if part.assignment.attempt == attempt and chunk in part.chunks:
+        if self.plan is not None and asked.plan.ballot == self.plan.ballot:
+            for part in self._parts_with(asked):
                 part.is_empty = True
+
+    def _parts_with(self, asked: Average) -> list[_Part]:
+        parts = self._parts.values()
+        return [one for one in parts if one.assignment.attempt == asked.attempt and asked.chunk in one.chunks]
 
     def _tell_if_done(self, part: _Part) -> None:
         assert self.plan is not None
