@@ -146,8 +146,8 @@ class Exchange:
 
     # -- what this peer sends
 
-    def own_piece(self, plan: Plan, chunk: int) -> bytes | None:
-        """What it brings to a chunk; None if that round is over."""
+    def sent_piece(self, plan: Plan, chunk: int) -> bytes | None:
+        """What it brings to a chunk, signed where others may ask for it later; None if that round is over."""
         with self._locked.lock:
             machine = self._locked.machine
             numbers = plan.buffers_of(machine.me.session)
@@ -157,17 +157,11 @@ class Exchange:
             if isinstance(machine, LogPeer) and not machine.buffers.closed.keys() >= set(numbers):
                 return None  # decided already; or a plan of what this peer has not offered
             try:
-                return self._locked.gradients.piece(numbers, chunk)
+                piece = self._locked.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
-
-    def sent_piece(self, plan: Plan, chunk: int) -> bytes | None:
-        """The same as it is sent: where others may ask for it later, with a signature."""
-        piece = self.own_piece(plan, chunk)
-        if piece is None or not self._signs:
-            return piece
-        return self.proofs.piece(self._locked.machine.me.session, plan, chunk, piece)
+        return self.proofs.piece(machine.me.session, plan, chunk, piece) if self._signs else piece
 
     def chunk(self, to: str, digest: str) -> bytes | None:
         """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
