@@ -14,7 +14,7 @@ from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average, Observe
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.reducing import oldest_sessions
+from averaging.protocol.rounds.pieces import Pieces
 from averaging.reduce.agreement import agreements, on_average
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
@@ -39,7 +39,7 @@ class Exchange:
 
     def __init__(self, locked: LockedMachine, replay: Replay, store: Store, aside: Executor):
         self._locked, self._replay, self._store, self._aside = locked, replay, store, aside
-        self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
+        self._pieces = Pieces[bytes](locked.gradients.grid.count)
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
         self._signs = locked.settings.robust != "off" and locked.is_log
@@ -78,9 +78,7 @@ class Exchange:
 
     def forget_pieces(self, decided: Ballot) -> None:
         """Keep only those of later ballots."""
-        for sender, known in list(self._pieces.items()):
-            self._pieces[sender] = {piece: content for piece, content in known.items() if piece.ballot > decided}
-        self._pieces = {sender: known for sender, known in self._pieces.items() if known}
+        self._pieces.keep_only(lambda ballot: ballot > decided)
 
     def _is_expected(self, sender: str, digest: str, size: int) -> bool:
         """Whether a chunk was asked for, or may be of the update that a reducer of the open round is sending.
@@ -123,26 +121,14 @@ class Exchange:
         return True
 
     def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
-        """Of each sender those of the newest ballot, and as many of another one as there is room for."""
+        """Whether there is such a piece, and room for it."""
         grid, kind = self._locked.gradients.grid, self._locked.kind(piece.ballot)
         if not 0 <= piece.chunk < grid.count:
             return False
         beyond = len(content) - piece_bytes(grid.size(piece.chunk), kind)
         if not 0 <= beyond <= (LONGEST_BYTES if self._signs else 0):  # a signature
             return False
-        if sender not in self._pieces:
-            for one in oldest_sessions(self._pieces, sender):
-                del self._pieces[one]
-        known = self._pieces.setdefault(sender, {})
-        if len(known) >= 2 * grid.count:
-            newest = max(one.ballot for one in known)
-            if piece.ballot < newest:
-                return False
-            known = self._pieces[sender] = {one: kept for one, kept in known.items() if one.ballot >= piece.ballot}
-        if len(known) >= 2 * grid.count:
-            return False
-        known[piece] = content
-        return True
+        return self._pieces.keep(sender, piece, content)
 
     # -- what this peer sends
 
@@ -174,7 +160,7 @@ class Exchange:
         pieces = []
         for sender in action.senders:
             is_own = sender == machine.me.session
-            piece = self.sent_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
+            piece = self.sent_piece(plan, chunk) if is_own else self._pieces.of(sender).get(name)
             if piece is not None:
                 pieces.append((sender, piece))
         grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
