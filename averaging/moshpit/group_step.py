@@ -6,6 +6,8 @@ A peer whose group fails goes on with what it has, as in the paper.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.group_keys import GroupSettings, groups_of
@@ -100,20 +102,13 @@ class StepRounds:
     def entry(self, run: str, me: str, *, credits: bool) -> Entry:
         """What this peer applies. Its buffers that are in it, or that others have had, are gone."""
         self._buffers.remove(self._spent)
-        first = self._first
-        chunks = self.mean.chunks if self.averaged and self.mean is not None else ()
         entry = passed(run, self.step + 1, me)
-        header = Header(
-            run=run,
-            step=self.step + 1,
-            kind=HeaderKind.UPDATE,
-            previous="",
-            ballot=entry.header.ballot,
-            members=first.members if first is not None and credits else (),
-            parts=(Part(me, chunks),) if chunks else (),
-            exclusions=first.exclusions if first is not None and credits else (),
-        )
-        return Entry(header, entry.certificate)
+        header = entry.header
+        if self.averaged and self.mean is not None and self.mean.chunks:
+            header = replace(header, parts=(Part(me, self.mean.chunks),))
+        if self._first is not None and credits:
+            header = replace(header, members=self._first.members, exclusions=self._first.exclusions)
+        return replace(entry, header=header)
 
 
 def passed(run: str, step: int, me: str) -> Entry:

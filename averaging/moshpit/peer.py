@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from averaging.log.header import Ballot, Entry, Farewell, Head, SnapshotName
+from averaging.log.header import Entry, Farewell, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_progress import GroupProgress
@@ -19,7 +19,7 @@ from averaging.moshpit.group_round import PARTIAL, WHOLE
 from averaging.moshpit.group_step import GroupStep, Mean, StepRounds, passed
 from averaging.moshpit.loading import Loading
 from averaging.protocol import messages
-from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
+from averaging.protocol.actions import Action, Apply, Average, EncodeParameters, Loud, TakeParameters
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, is_farewell, signed_farewell
@@ -120,19 +120,10 @@ class GroupPeer:
             self.progress.computed(now)
         self._after(now)
 
-    def averaged(
-        self,
-        ballot: Ballot,
-        chunk: int,
-        attempt: int,
-        digest: str,
-        now: float,
-        excluded: Iterable[str] = (),
-        loud: Iterable[tuple[str, float]] = (),
-    ) -> None:
+    def averaged(self, done: Average, digest: str, now: float, excluded: Iterable[str] = (), loud: Loud = ()) -> None:
         """The process has done an `Average`."""
         self.fetching.arrived(digest, now)
-        self.reducing.averaged(ballot, chunk, attempt, digest, excluded, loud)
+        self.reducing.averaged(done, digest, excluded, loud)
         self._after(now)
 
     def encoded(self, chunks: Iterable[str], now: float) -> None:

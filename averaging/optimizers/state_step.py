@@ -47,26 +47,18 @@ class StateOptimizer:
         Raises:
             ValueError: the gradient has another shape or type.
         """
-        after = replace(state.with_own_moments(), parameters=state.parameters.clone())
-        self.step_in_place(after, gradient)
-        return after
-
-    def step_in_place(self, state: State, gradient: Tensor) -> None:
-        """The same in the memory of the state, which nobody else may read meanwhile.
-
-        Raises:
-            ValueError: the gradient has another shape or type.
-        """
         if gradient.shape != (self.layout.size,) or gradient.dtype != torch.float32:
             raise ValueError(
                 f"an update has {self.layout.size} elements of float32, got {gradient.dtype} "
                 f"of shape {tuple(gradient.shape)}"
             )
+        after = replace(state.with_own_moments(), parameters=state.parameters.clone())
+        after.step, after.updates = state.step + 1, state.updates + 1
         gradients = self.layout.views(gradient)
         scale = gradient_scale(gradients, self.settings.max_gradient_norm)
         learning_rate = learning_rate_at(self.settings, state.step)
-        first, second = state.moments
-        vectors = self.layout.views(state.parameters), self.layout.views(first), self.layout.square_views(second)
+        first, second = after.moments
+        vectors = self.layout.views(after.parameters), self.layout.views(first), self.layout.square_views(second)
         for parameter, mean, square, own in zip(*vectors, gradients, strict=True):
             if square is None:
                 move_matrix(parameter, own, mean, settings=self.settings, scale=scale, learning_rate=learning_rate)
@@ -78,11 +70,11 @@ class StateOptimizer:
                     square,
                     settings=self.settings,
                     scale=scale,
-                    step=state.updates + 1,
+                    step=after.updates,
                     learning_rate=learning_rate,
                     weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
                 )
-        state.step, state.updates = state.step + 1, state.updates + 1
+        return after
 
 
 def gradient_scale(gradients: Iterable[Tensor], largest: float) -> float:

@@ -1,10 +1,13 @@
 """What a machine asks of the process around it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from averaging.log.header import Entry, Gap, Header, SnapshotName
 from averaging.protocol.messages import Accepted, Log, Message, Plan
+
+Loud: TypeAlias = Iterable[tuple[str, float]]  # senders, and how many times too large their gradients are
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
-from averaging.protocol.actions import Action
+from averaging.protocol.actions import Action, Average, Loud
 from averaging.protocol.credentials import Credentials, is_farewell
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.peer_components import Components
@@ -124,19 +124,10 @@ class LogPeer:
         self.voting.call_after_batch(now)
         self._after(now)
 
-    def averaged(
-        self,
-        ballot: Ballot,
-        chunk: int,
-        attempt: int,
-        digest: str,
-        now: float,
-        excluded: Iterable[str] = (),
-        loud: Iterable[tuple[str, float]] = (),
-    ) -> None:
+    def averaged(self, done: Average, digest: str, now: float, excluded: Iterable[str] = (), loud: Loud = ()) -> None:
         """The process has done an `Average`, and holds the mean; senders of useless or loud pieces are named."""
         self.fetching.arrived(digest, now)
-        self.reducing.averaged(ballot, chunk, attempt, digest, excluded, loud)
+        self.reducing.averaged(done, digest, excluded, loud)
         self._after(now)
 
     def proposal_saved(self, ballot: Ballot, now: float) -> None:

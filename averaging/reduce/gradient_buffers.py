@@ -23,16 +23,13 @@ class _Sum:
 class GradientBuffers:
     """The gradients that `averaging.protocol.buffers` numbers and weighs. Not for several threads at a time.
 
-    A vector of float32 for each buffer, and the encoded pieces of the newest round, so that what is sent again is equal
-    to the byte. Pieces of earlier rounds are dropped: a later one has other buffers, and no ballot goes back.
+    A vector of float32 for each buffer. Sending one closes it, so a piece that is sent again is equal to the byte.
     """
 
     def __init__(self, grid: Grid, kind: Compression):
         self.grid, self.kind = grid, kind
         self._sums: dict[int, _Sum] = {}  # by number of the buffer
         self._first_open = 0  # buffers before this one take no more gradients
-        self._planned: tuple[int, ...] = ()  # buffers that the pieces below are of
-        self._pieces: dict[int, bytes] = {}  # by chunk
 
     def add(self, number: int, gradient: Tensor, weight: int) -> None:
         """Gather one batch in a buffer; adding to a later one closes all before it, and so does sending it.
@@ -74,31 +71,17 @@ class GradientBuffers:
             LookupError: one of the buffers has been dropped; nothing is to be sent.
             ValueError: there is no such chunk, or the sum over many batches is no number.
         """
-        if tuple(numbers) != self._planned:
-            self._planned, self._pieces = tuple(numbers), {}
-        if chunk not in self._pieces:
-            self._pieces[chunk] = self._encoded(chunk)
-        return self._pieces[chunk]
-
-    def _encoded(self, chunk: int) -> bytes:
-        missing = [number for number in self._planned if number not in self._sums]
-        if missing or not self._planned:
-            raise LookupError(f"the plan names buffers {list(self._planned)}, and {missing or 'none'} are not there")
-        self._first_open = max(self._first_open, max(self._planned) + 1)
+        missing = [number for number in numbers if number not in self._sums]
+        if missing or not numbers:
+            raise LookupError(f"the plan names buffers {list(numbers)}, and {missing or 'none'} are not there")
+        self._first_open = max(self._first_open, max(numbers) + 1)
         place = self.grid.slice(chunk)
-        total, *others = (self._sums[number].gradient.numpy()[place] for number in self._planned)
+        total, *others = (self._sums[number].gradient.numpy()[place] for number in numbers)
         for other in others:
             total = total + other  # not in place: buffers stay apart
-        weight = self.weight(self._planned)
+        weight = self.weight(numbers)
         return encode_piece(total / np.float32(weight), weight, self.kind)
 
-    def drop(self, numbers: Collection[int]) -> None:
-        """Forget buffers that a committed header has taken, and their pieces."""
-        for number in numbers:
-            self._sums.pop(number, None)
-        if set(numbers) & set(self._planned):
-            self._planned, self._pieces = (), {}
-
     def keep(self, numbers: Collection[int]) -> None:
-        """Forget all other buffers."""
-        self.drop(set(self._sums).difference(numbers))
+        """Drop all other buffers: a committed header has taken them."""
+        self._sums = {number: one for number, one in self._sums.items() if number in numbers}

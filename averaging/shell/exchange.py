@@ -14,7 +14,7 @@ from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average, Observe
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.reducing import oldest_sessions
+from averaging.protocol.rounds.pieces import Pieces
 from averaging.reduce.agreement import agreements, on_average
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
@@ -39,7 +39,7 @@ class Exchange:
 
     def __init__(self, locked: LockedMachine, replay: Replay, store: Store, aside: Executor):
         self._locked, self._replay, self._store, self._aside = locked, replay, store, aside
-        self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
+        self._pieces = Pieces[bytes](locked.gradients.grid.count)
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
         self._signs = locked.settings.robust != "off" and locked.is_log
@@ -78,9 +78,7 @@ class Exchange:
 
     def forget_pieces(self, decided: Ballot) -> None:
         """Keep only those of later ballots."""
-        for sender, known in list(self._pieces.items()):
-            self._pieces[sender] = {piece: content for piece, content in known.items() if piece.ballot > decided}
-        self._pieces = {sender: known for sender, known in self._pieces.items() if known}
+        self._pieces.keep_only(lambda ballot: ballot > decided)
 
     def _is_expected(self, sender: str, digest: str, size: int) -> bool:
         """Whether a chunk was asked for, or may be of the update that a reducer of the open round is sending.
@@ -123,31 +121,19 @@ class Exchange:
         return True
 
     def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
-        """Of each sender those of the newest ballot, and as many of another one as there is room for."""
+        """Whether there is such a piece, and room for it."""
         grid, kind = self._locked.gradients.grid, self._locked.kind(piece.ballot)
         if not 0 <= piece.chunk < grid.count:
             return False
         beyond = len(content) - piece_bytes(grid.size(piece.chunk), kind)
         if not 0 <= beyond <= (LONGEST_BYTES if self._signs else 0):  # a signature
             return False
-        if sender not in self._pieces:
-            for one in oldest_sessions(self._pieces, sender):
-                del self._pieces[one]
-        known = self._pieces.setdefault(sender, {})
-        if len(known) >= 2 * grid.count:
-            newest = max(one.ballot for one in known)
-            if piece.ballot < newest:
-                return False
-            known = self._pieces[sender] = {one: kept for one, kept in known.items() if one.ballot >= piece.ballot}
-        if len(known) >= 2 * grid.count:
-            return False
-        known[piece] = content
-        return True
+        return self._pieces.keep(sender, piece, content)
 
     # -- what this peer sends
 
-    def own_piece(self, plan: Plan, chunk: int) -> bytes | None:
-        """What it brings to a chunk; None if that round is over."""
+    def sent_piece(self, plan: Plan, chunk: int) -> bytes | None:
+        """What it brings to a chunk, signed where others may ask for it later; None if that round is over."""
         with self._locked.lock:
             machine = self._locked.machine
             numbers = plan.buffers_of(machine.me.session)
@@ -157,17 +143,11 @@ class Exchange:
             if isinstance(machine, LogPeer) and not machine.buffers.closed.keys() >= set(numbers):
                 return None  # decided already; or a plan of what this peer has not offered
             try:
-                return self._locked.gradients.piece(numbers, chunk)
+                piece = self._locked.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
-
-    def sent_piece(self, plan: Plan, chunk: int) -> bytes | None:
-        """The same as it is sent: where others may ask for it later, with a signature."""
-        piece = self.own_piece(plan, chunk)
-        if piece is None or not self._signs:
-            return piece
-        return self.proofs.piece(self._locked.machine.me.session, plan, chunk, piece)
+        return self.proofs.piece(machine.me.session, plan, chunk, piece) if self._signs else piece
 
     def chunk(self, to: str, digest: str) -> bytes | None:
         """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
@@ -175,12 +155,12 @@ class Exchange:
 
     async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Make the mean that a machine asks for, and tell it."""
-        plan, chunk, attempt = action.plan, action.chunk, action.attempt
-        name = Piece(plan.ballot, chunk, attempt)
+        plan, chunk = action.plan, action.chunk
+        name = Piece(plan.ballot, chunk, action.attempt)
         pieces = []
         for sender in action.senders:
             is_own = sender == machine.me.session
-            piece = self.sent_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
+            piece = self.sent_piece(plan, chunk) if is_own else self._pieces.of(sender).get(name)
             if piece is not None:
                 pieces.append((sender, piece))
         grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
@@ -201,7 +181,7 @@ class Exchange:
         except (ValueError, StorageError) as error:
             logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
             with self._locked.lock:
-                machine.reducing.cannot_average(plan.ballot, chunk, attempt)
+                machine.reducing.cannot_average(action)
             return
         excluded.update(mean.excluded)
         if self._signs:
@@ -211,7 +191,7 @@ class Exchange:
                 compare = partial(agreements, grid.size(chunk), kind, averaged, weights, users, plan.on_probation)
                 self._own_part.averaged(plan.ballot, chunk, digest, compare)
         with self._locked.lock:
-            machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded), mean.loud)
+            machine.averaged(action, digest, loop.time(), sorted(excluded), mean.loud)
         carry_out()
 
     async def audit(self, action: Audit, tell: Callable[[Verdict], None]) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -17,27 +16,22 @@ from averaging.reduce.grid import Grid
 KEPT = 3  # rounds: that which is asked about, the next one, and one that has failed
 
 
-@dataclass
-class _Round:
-    pieces: dict[int, bytes] = field(default_factory=dict)  # as they were sent, by chunk
-    accounts: dict[int, bytes] = field(default_factory=dict)  # by chunk
-
-
 class Proofs:
     """Of one peer. Of the event loop's thread; `received`, which changes nothing, may run aside."""
 
     def __init__(self, credentials: Credentials, grid: Grid):
         self._credentials, self._grid = credentials, grid
-        self._rounds: dict[tuple[str, Ballot], _Round] = {}  # by what is decided, and the ballot
+        # by what is decided, and the ballot: what is shown
+        self._rounds: dict[tuple[str, Ballot], dict[ShownPiece | ShownAccount, bytes]] = {}
 
     def piece(self, session: str, plan: Plan, chunk: int, content: bytes) -> bytes:
         """What this peer sends: its piece, with its signature behind it."""
-        pieces = self._round(plan).pieces
-        if chunk not in pieces:
+        shown, name = self._round(plan), ShownPiece(plan.instance, plan.ballot, chunk)
+        if name not in shown:
             digest = hashlib.sha256(content).hexdigest()
             said = signed.piece(session, plan.instance, plan.ballot, chunk, digest)
-            pieces[chunk] = content + self._credentials.sign(said)
-        return pieces[chunk]
+            shown[name] = content + self._credentials.sign(said)
+        return shown[name]
 
     def received(
         self, plan: Plan, chunk: int, sent: Sequence[tuple[str, bytes]], kind: Compression
@@ -64,17 +58,15 @@ class Proofs:
         """Keep the account of a chunk that this peer has reduced."""
         told = Account(mean, tuple(one for one in receipts if one.session not in excluded), b"")
         said = signed.account(session, plan.instance, plan.ballot, chunk, told)
-        self._round(plan).accounts[chunk] = pack(replace(told, signature=self._credentials.sign(said)))
+        name = ShownAccount(plan.instance, plan.ballot, chunk)
+        self._round(plan)[name] = pack(replace(told, signature=self._credentials.sign(said)))
 
     def shown(self, asked: ShownPiece | ShownAccount) -> bytes | None:
         """What a coordinator has asked for; None: it is not here (any more)."""
-        kept = self._rounds.get((asked.instance, asked.ballot))
-        if kept is None:
-            return None
-        return (kept.pieces if isinstance(asked, ShownPiece) else kept.accounts).get(asked.chunk)
+        return self._rounds.get((asked.instance, asked.ballot), {}).get(asked)
 
-    def _round(self, plan: Plan) -> _Round:
-        kept = self._rounds.setdefault((plan.instance, plan.ballot), _Round())
+    def _round(self, plan: Plan) -> dict[ShownPiece | ShownAccount, bytes]:
+        kept = self._rounds.setdefault((plan.instance, plan.ballot), {})
         for name in list(self._rounds)[:-KEPT]:
             self._rounds.pop(name, None)
         return kept

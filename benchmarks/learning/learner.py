@@ -121,7 +121,7 @@ def learn(
             total.add_(layout.flat(gradients), alpha=batch.masked)
             gathered, masked = gathered + batch.samples, masked + batch.masked
         began = time.perf_counter()
-        optimizer.step_in_place(state, total / masked)
+        state = optimizer.step(state, total / masked)
         seconds.append(time.perf_counter() - began)
         with torch.no_grad():
             for parameter, value in zip(parameters, layout.views(state.parameters), strict=True):

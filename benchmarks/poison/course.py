@@ -148,7 +148,7 @@ class Course:
                 if robust == "enforce":
                     outcome.shut_out |= {one.session: step + 1 for one in against if one.is_sure}
                     peers = [one for one in peers if one.name not in outcome.shut_out]
-            optimizer.step_in_place(state, update)
+            state = optimizer.step(state, update)
         self._load(state.parameters)
         outcome.loss = self._held_out.loss(self._model)
         return outcome

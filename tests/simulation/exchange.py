@@ -48,16 +48,15 @@ class Exchange:
 
     def average(self, machine: LogPeer, action: Average, now: float) -> None:
         """Make the mean that a machine asks for, and tell it."""
-        plan, ballot = action.plan, action.plan.ballot
-        pieces = []
+        plan, pieces = action.plan, []
         for sender in action.senders:
             is_own = sender == machine.me.session
-            name = sender, ballot, action.chunk, action.attempt
+            name = sender, plan.ballot, action.chunk, action.attempt
             pieces.append((sender, self._own_piece(machine, plan) if is_own else self._pieces[name]))
         content = (plan.instance, action.chunk, tuple(pieces))
         digest = digest_of(content)
         self._replay.contents[digest] = content
-        machine.averaged(ballot, action.chunk, action.attempt, digest, now)
+        machine.averaged(action, digest, now)
 
     def forget_pieces(self, decided: Ballot) -> None:
         """Keep only those of later ballots."""

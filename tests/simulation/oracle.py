@@ -296,7 +296,7 @@ class Oracle:
         for _, asked_at in machine.catching_up._vain.values():
             if world.now > asked_at + 2 * DOUBT:
                 raise Violation(f"{process.session} remembers whom it has asked long ago")
-        for pieces in machine.reducing._arrived.values():
+        for pieces in machine.reducing._arrived._by_sender.values():
             if len(pieces) > 2 * self._chunks:
                 raise Violation(f"{process.session} remembers pieces of rounds that it does not know of")
         fetching = machine.fetching

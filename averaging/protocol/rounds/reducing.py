@@ -6,17 +6,16 @@ from that chunk.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from averaging.log.header import Ballot, peer_of
+from averaging.log.header import Ballot
 from averaging.log.shares import LOUDEST
-from averaging.protocol.actions import Average
+from averaging.protocol.actions import Average, Loud
 from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
+from averaging.protocol.rounds.pieces import Pieces
 from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
-
-MOST_SESSIONS = 8  # sessions of one peer whose pieces are remembered
 
 
 @dataclass
@@ -49,13 +48,13 @@ class Reduction:
 
     def __init__(self, session: Session, patience: Patience):
         self.patience = patience
-        self._me, self._chunks, self._timeouts = session.me.session, session.settings.chunks, session.timeouts
+        self._me, self._timeouts = session.me.session, session.timeouts
         self._send, self._act = session.send, session.act
         self.plan: Plan | None = None
         self._began = 0.0  # when its first version came
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
         self._sent: set[tuple[int, int]] = set()
-        self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
+        self._arrived = Pieces[None](session.settings.chunks)
         self._heard_at: dict[str, float] = {}  # by sender of a piece
         self._late: dict[str, float] = {}  # seconds by sender, in the chunk that has waited longest for it
         self._made: set[str] = set()  # digests of means of the open round
@@ -67,7 +66,7 @@ class Reduction:
             return
         if self.plan is None or plan.ballot != self.plan.ballot:
             self._parts, self._sent, self._late, self._began = {}, set(), {}, now
-            self._forget_pieces(lambda ballot: ballot < plan.ballot)
+            self._arrived.keep_only(lambda ballot: ballot >= plan.ballot)
         self.plan = plan
         for assignment in plan.parts:
             key = _key(assignment)
@@ -87,18 +86,10 @@ class Reduction:
                 self._send(assignment.reducer, Piece(self.plan.ballot, chunk, assignment.attempt))
 
     def piece(self, sender: str, piece: Piece, now: float) -> None:
-        """A piece has come, perhaps before the plan. Those of two ballots are remembered, of each sender."""
-        if self.plan is not None and piece.ballot < self.plan.ballot:
+        """A piece has come, perhaps before the plan."""
+        is_over = self.plan is not None and piece.ballot < self.plan.ballot
+        if is_over or not self._arrived.keep(sender, piece, None):
             return
-        if sender not in self._arrived:
-            for one in oldest_sessions(self._arrived, sender):
-                del self._arrived[one]
-        known = self._arrived.get(sender, set())
-        if len(known) >= 2 * self._chunks:
-            known = {one for one in known if one[0] >= piece.ballot}
-        if len(known) >= 2 * self._chunks:
-            return
-        self._arrived[sender] = known | {(piece.ballot, piece.chunk, piece.attempt)}
         self._heard_at[sender] = now
         for part in self._parts.values():
             if piece.attempt == part.assignment.attempt and piece.chunk in part.chunks:
@@ -126,29 +117,20 @@ class Reduction:
             part.told_at = now
             self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
-    def averaged(
-        self,
-        ballot: Ballot,
-        chunk: int,
-        attempt: int,
-        digest: str,
-        excluded: Iterable[str] = (),
-        loud: Iterable[tuple[str, float]] = (),
-    ) -> None:
+    def averaged(self, done: Average, digest: str, excluded: Iterable[str] = (), loud: Loud = ()) -> None:
         """The mean of a chunk is encoded: all members get it."""
-        if self.plan is None or ballot != self.plan.ballot:
+        if self.plan is None or done.plan.ballot != self.plan.ballot:
             return
         self._made.add(digest)
         for session, _ in self.plan.members:
             if session != self._me:
                 self._send(session, Chunk(digest))
-        for part in self._parts.values():
-            if part.assignment.attempt == attempt and chunk in part.chunks:
-                part.done[chunk] = digest
-                part.missing.extend((session, chunk) for session in excluded)
-                for session, times in loud:
-                    part.loud.setdefault(session, []).append(times)
-                self._tell_if_done(part)
+        for part in self._parts_with(done):
+            part.done[done.chunk] = digest
+            part.missing.extend((session, done.chunk) for session in excluded)
+            for session, times in loud:
+                part.loud.setdefault(session, []).append(times)
+            self._tell_if_done(part)
 
     def has_mean(self, session: str, digest: str) -> bool:
         """Whether a peer has had a mean for sure: it is from the round before the open one, in which it takes part."""
@@ -158,11 +140,15 @@ class Reduction:
             and any(session == member for member, _ in self.plan.members)
         )
 
-    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
+    def cannot_average(self, asked: Average) -> None:
         """The process could not do an `Average`, as no piece was usable: the convener looks for another reducer."""
-        for part in self._parts.values() if self.plan is not None and ballot == self.plan.ballot else ():
-            if part.assignment.attempt == attempt and chunk in part.chunks:
+        if self.plan is not None and asked.plan.ballot == self.plan.ballot:
+            for part in self._parts_with(asked):
                 part.is_empty = True
+
+    def _parts_with(self, asked: Average) -> list[_Part]:
+        parts = self._parts.values()
+        return [one for one in parts if one.assignment.attempt == asked.attempt and asked.chunk in one.chunks]
 
     def _tell_if_done(self, part: _Part) -> None:
         assert self.plan is not None
@@ -184,8 +170,8 @@ class Reduction:
             return
         attempt = part.assignment.attempt
         planned = [session for session, buffers in self.plan.members if buffers]
-        name = self.plan.ballot, chunk, attempt
-        missing = [one for one in planned if one != self._me and name not in self._arrived.get(one, ())]
+        name = Piece(self.plan.ballot, chunk, attempt)
+        missing = [one for one in planned if one != self._me and name not in self._arrived.of(one)]
         # where no other's piece has come there is nothing to average without it
         is_first = len(missing) == len(planned)
         patience = {one: MOST if is_first else self.patience.left(one, now) for one in missing}
@@ -224,16 +210,7 @@ class Reduction:
         self.plan = None
         self._parts, self._sent, self._heard_at, self._late = {}, set(), {}, {}
         self._made, self._made_before = set(), self._made
-        self._forget_pieces(lambda ballot: ballot <= decided)
-
-    def _forget_pieces(self, is_over: Callable[[Ballot], bool]) -> None:
-        kept = {sender: {one for one in known if not is_over(one[0])} for sender, known in self._arrived.items()}
-        self._arrived = {sender: known for sender, known in kept.items() if known}
-
-
-def oldest_sessions(known: Iterable[str], newcomer: str) -> list[str]:
-    """The known sessions to forget, so that a peer has at most `MOST_SESSIONS` together with its newcomer."""
-    return [one for one in known if peer_of(one) == peer_of(newcomer)][: -MOST_SESSIONS + 1]
+        self._arrived.keep_only(lambda ballot: ballot > decided)
 
 
 def _key(assignment: Assignment) -> tuple[int, int]:

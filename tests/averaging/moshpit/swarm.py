@@ -147,8 +147,8 @@ class Peer:
                 payload = self.contents[message.digest] if isinstance(message, Chunk) else None
                 self.swarm.sent(self, message)
                 world.send(cast(Any, self), to, message, payload)
-            case Average(plan, chunk, attempt, senders):
-                self._average(plan, chunk, attempt, senders)
+            case Average():
+                self._average(action)
             case Apply(entry):
                 self._apply(entry)
             case Credit(entries):
@@ -196,21 +196,21 @@ class Peer:
         weight = sum(tokens for tokens, _ in batches)
         return weight, sum(tokens * gradient[chunk] for tokens, gradient in batches) / weight
 
-    def _average(self, plan: Plan, chunk: int, attempt: int, senders: tuple[str, ...]) -> None:
-        pieces, weights = [], plan.weights_by_session()
-        for sender in senders:
+    def _average(self, action: Average) -> None:
+        plan, pieces, weights = action.plan, [], action.plan.weights_by_session()
+        for sender in action.senders:
             is_own = sender == self.session
-            key = (sender, plan.ballot, chunk, attempt)
-            piece = self._own_piece(plan, chunk) if is_own else self.pieces[key]
+            key = (sender, plan.ballot, action.chunk, action.attempt)
+            piece = self._own_piece(plan, action.chunk) if is_own else self.pieces[key]
             if piece is None:  # this peer's own, whose round has ended a moment ago
                 continue
             assert piece[0] == weights[sender], "a piece weighs what its sender has called with"
             pieces.append(piece)
         if not pieces:
-            self.machine.reducing.cannot_average(plan.ballot, chunk, attempt)
+            self.machine.reducing.cannot_average(action)
             return
         mean = sum(weight * value for weight, value in pieces) / sum(weight for weight, _ in pieces)
-        self.machine.averaged(plan.ballot, chunk, attempt, self._put(mean), self.swarm.world.now)
+        self.machine.averaged(action, self._put(mean), self.swarm.world.now)
 
     def _apply(self, entry: Entry) -> None:
         assert self.state is not None and entry.header.step == self.step + 1

@@ -90,7 +90,7 @@ def test_what_is_sent_after_the_mean_is_not_compared(tmp_path: Path) -> None:
             for sender in action.senders:
                 for attempt in (action.attempt, action.attempt + 1):
                     piece = Piece(action.plan.ballot, action.chunk, attempt)
-                    if content := exchange._pieces.get(sender, {}).get(replace(piece, attempt=action.attempt)):
+                    if content := exchange._pieces.of(sender).get(replace(piece, attempt=action.attempt)):
                         sent_late += exchange.takes(sender, piece, bytes(len(content)), 0.0)
 
         with patch.object(exchange, "average", then_receive):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.protocol.rounds.reducing import MOST_SESSIONS
+from averaging.protocol.rounds.pieces import MOST_SESSIONS
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes
 from tests.averaging.shell.virtual.village import Village
 from tests.support.virtual_time import in_virtual_time
@@ -18,7 +18,7 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         for number in range(5):
             for attempt in range(village.grid.count):
                 shell.received("coordinator.0", "asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
-        kept = shell._exchange._pieces["asha.0"]
+        kept = shell._exchange._pieces.of("asha.0")
         assert len(kept) <= 2 * village.grid.count
         assert {name.ballot.number for name in kept} == {4}
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
@@ -26,7 +26,7 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
         for session in range(3 * MOST_SESSIONS):
             shell.received("coordinator.0", f"eve.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
-        kept_of = list(shell._exchange._pieces)
+        kept_of = list(shell._exchange._pieces._by_sender)
         assert kept_of == ["asha.0", *(f"eve.{session}" for session in range(2 * MOST_SESSIONS, 3 * MOST_SESSIONS))]
         await village.end()
 

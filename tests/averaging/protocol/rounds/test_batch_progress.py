@@ -105,8 +105,8 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
                     machine.receive(asha.session, Piece(plan.ballot, 0, plan.parts[0].attempt), now)
                 case Send(asha.session, Propose() as proposal):
                     machine.receive(asha.session, Vote(proposal.instance, proposal.ballot, proposal.header.digest), now)
-                case Average(plan, chunk, attempt, _):
-                    machine.averaged(plan.ballot, chunk, attempt, f"chunk {len(steps)}", now)
+                case Average():
+                    machine.averaged(action, f"chunk {len(steps)}", now)
                 case SaveProposal(accepted):
                     machine.proposal_saved(accepted.ballot, now)
                 case Apply(entry):

@@ -78,17 +78,18 @@ def test_bytes_that_never_become_pieces_hold_a_round_up_for_so_long_and_no_longe
 
 def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round() -> None:
     reduction = reduction_of([], [])
-    reduction.averaged(BALLOT, 0, 0, "mean")
+    reduction.averaged(Average(PLAN, 0, 0, ()), "mean")
     assert not reduction.has_mean("thin", "mean")
     reduction.end(BALLOT, 1.0)
     assert not reduction.has_mean("thin", "mean")  # it may be behind
-    reduction.begin(replace(PLAN, ballot=Ballot(2, "convener")), 1.0)
+    following = replace(PLAN, ballot=Ballot(2, "convener"))
+    reduction.begin(following, 1.0)
     assert reduction.has_mean("thin", "mean")
     assert not reduction.has_mean("absent", "mean")
     assert not reduction.has_mean("thin", "another")
-    reduction.averaged(Ballot(2, "convener"), 0, 0, "newer")
+    reduction.averaged(Average(following, 0, 0, ()), "newer")
     assert not reduction.has_mean("thin", "newer")
-    reduction.averaged(Ballot(2, "convener"), 1, 0, "mean")
+    reduction.averaged(Average(following, 1, 0, ()), "mean")
     assert not reduction.has_mean("thin", "mean")  # it is one of this round, too
 
 
@@ -99,7 +100,7 @@ def test_the_convener_hears_of_senders_that_are_loud_in_a_part() -> None:
     reduction.begin(plan, 0.0)
     found = [(("eve", 9.0), ("ann", 3.0)), (("eve", 5.0),), (("eve", 7.0),)]
     for chunk, loud in enumerate(found):
-        reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
+        reduction.averaged(Average(plan, chunk, 0, ()), f"mean {chunk}", loud=loud)
     (result,) = [one for one in sent if isinstance(one, Reduced)]
     assert result.loud == (("eve", pytest.approx(math.sqrt((81 + 25 + 49) / 3))),)
 
@@ -110,7 +111,7 @@ def test_being_loud_in_some_chunks_alone_hides_nothing() -> None:
     plan = replace(PLAN, ballot=Ballot(2, "convener"), parts=(Assignment(0, 3, "me", 0),))
     reduction.begin(plan, 0.0)
     for chunk, loud in enumerate([(("eve", 1e4),), (), ()]):
-        reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
+        reduction.averaged(Average(plan, chunk, 0, ()), f"mean {chunk}", loud=loud)
     (result,) = [one for one in sent if isinstance(one, Reduced)]
     assert dict(result.loud)["eve"] > 1000
 
