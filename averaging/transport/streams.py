@@ -59,7 +59,6 @@ class Counts:
 
     dropped: int = 0  # messages for which there was no room, or no way
     refused: int = 0  # streams and frames of others
-    wrong_chunks: int = 0
 
 
 class Transport:
@@ -251,7 +250,6 @@ class Transport:
             line=self._line,
             clock=self._clock,
             receive=partial(self._deliver, remote.session),
-            wrong_chunk=partial(self._wrong_chunk, remote),
             other_frame=partial(self._other_frame, remote),
         )
         since = self._clock()
@@ -265,10 +263,6 @@ class Transport:
         finally:
             remote.streams.discard(stream)
             remote.ended(lane, has_lasted=self._clock() >= since + LASTING)
-
-    def _wrong_chunk(self, remote: Remote) -> None:
-        self.counts.wrong_chunks += 1
-        self._refuse(remote.peer_id, FrameRefused("a chunk without the digest that it was sent under"))
 
     def _other_frame(self, remote: Remote, kind: FrameKind, body: bytes) -> None:
         if kind is FrameKind.OPEN_BULK:

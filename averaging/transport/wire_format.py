@@ -61,10 +61,10 @@ def pack(encoded: bytes, payload: bytes | None = None) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[Message, bytes | None]:
-    """The message and its payload. Whether a payload has the digest that it is sent under, `fits` tells.
+    """The message and its payload. A long chunk takes a while, because it is hashed.
 
     Raises:
-        ValueError: this is no message, in one line.
+        ValueError: this is no message, or a chunk without the digest that it was sent under; in one line.
     """
     if len(packed) < _LENGTH.size:
         raise ValueError(f"a message of {len(packed)} bytes")
@@ -73,12 +73,10 @@ def unpack(packed: bytes) -> tuple[Message, bytes | None]:
     message = decode(packed[_LENGTH.size : end])
     if end > len(packed) or isinstance(message, WITH_PAYLOAD) != (len(packed) > end):
         raise ValueError(f"{type(message).__name__}: {len(packed) - end} bytes of payload")
-    return message, packed[end:] if len(packed) > end else None
-
-
-def fits(message: Message, payload: bytes | None) -> bool:
-    """Whether a chunk has the digest that it is sent under; true of all other messages."""
-    return not isinstance(message, Chunk) or hashlib.sha256(payload or b"").hexdigest() == message.digest
+    payload = packed[end:]
+    if isinstance(message, Chunk) and hashlib.sha256(payload).hexdigest() != message.digest:
+        raise ValueError("a chunk without the digest that it was sent under")
+    return message, payload or None
 
 
 def is_session_of(session: str, peer_id: str) -> bool:
