@@ -21,7 +21,6 @@ from averaging.log import packing
 from averaging.log.header import Farewell
 from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
 from swarm.access.gate import Gate
-from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import is_blocked
 from swarm.access.user_names import is_one_line
@@ -49,8 +48,6 @@ _LENGTH = struct.Struct(">I")
 
 VERSION = 8  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
-LONGEST_RUN = 128  # characters
-LONGEST_SESSION = 80
 SLICE = 32 * 2**10  # bytes of a message that go at once, at most
 _HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
 
@@ -166,12 +163,9 @@ def read_hello_body(body: bytes) -> Hello:
         FrameRefused: it is none.
     """
     try:
-        hello = cast(Hello, packing.unpack(Hello, body))
+        return cast(Hello, packing.unpack(Hello, body))
     except ValueError as error:
         raise FrameRefused(f"no hello: {error}") from None
-    if len(hello.run) > LONGEST_RUN or len(hello.session) > LONGEST_SESSION or len(hello.shown) > LONGEST_PASS:
-        raise FrameRefused("a hello that is too long")
-    return hello
 
 
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:
