@@ -11,7 +11,6 @@ from averaging.transport.wire_format import FrameKind, Lane, is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
 LOOK_EVERY = 0.02  # seconds, while something is waited for
-MOST_FAILURES = 10  # that make the pause longer
 
 
 class Remote:
@@ -33,7 +32,7 @@ class Remote:
         self.shown: bytes | None = None  # its pass; None: it has not said hello yet
         self.streams: set[Stream] = set()
         self.opening: set[Lane] = set()
-        self._failures = dict.fromkeys(Lane, 0)
+        self._pauses = dict.fromkeys(Lane, limits.first_retry)  # after the next failure, in seconds
         self._retry_at = dict.fromkeys(Lane, float("-inf"))
         self._asked_at = float("-inf")
         self._active_at = time.monotonic()
@@ -60,14 +59,13 @@ class Remote:
 
     def failed(self, lane: Lane) -> None:
         """Try again later, and later still after the next failure."""
-        pause = min(self._limits.first_retry * 2 ** self._failures[lane], self._limits.longest_retry)
-        self._failures[lane] = min(self._failures[lane] + 1, MOST_FAILURES)
-        self._retry_at[lane] = time.monotonic() + pause
+        self._retry_at[lane] = time.monotonic() + self._pauses[lane]
+        self._pauses[lane] = min(2 * self._pauses[lane], self._limits.longest_retry)
 
     def ended(self, lane: Lane, *, has_lasted: bool) -> None:
         """A stream that has lasted was a success: the next failure is the first one."""
         if has_lasted:
-            self._failures[lane], self._retry_at[lane] = 0, float("-inf")
+            self._pauses[lane], self._retry_at[lane] = self._limits.first_retry, float("-inf")
         else:
             self.failed(lane)
 
