@@ -20,26 +20,6 @@ PERIOD = 60.0  # seconds of a period, and of the longest stretch
 KEPT = 5  # periods in which something was measured; the fastest stretch of all of them counts
 
 
-class Cap:
-    """A token bucket for one direction. Streams share it, and have their turns in the order in which they ask.
-
-    Args:
-        speed: bytes a second; infinite where there is no cap.
-        clock: seconds.
-    """
-
-    def __init__(self, speed: float, clock: Callable[[], float]):
-        self.speed, self._clock = speed, clock
-        self._free_at = -math.inf  # when all that was reserved is within the cap
-
-    def reserve(self, size: int) -> float:
-        """Seconds to wait with so many bytes; those that do not wait make all that come after them wait longer."""
-        now = self._clock()
-        begin = max(now - BURST, self._free_at)
-        self._free_at = begin + size / self.speed
-        return max(0.0, begin - now)
-
-
 class Meter:
     """How fast one direction is, from what all streams carry while more is waiting than the line takes at once.
 
@@ -118,10 +98,17 @@ NO_CAPS = Caps()
 
 
 class Direction:
-    """One direction of a line. `cap` in Mbit/s."""
+    """One direction of a line. Its cap is a token bucket: streams have their turns in the order in which they ask.
+
+    Args:
+        cap: Mbit/s; None: as much as the line carries.
+        clock: seconds.
+    """
 
     def __init__(self, cap: float | None, clock: Callable[[], float]):
-        self.cap = Cap(math.inf if cap is None else cap * MEGABIT, clock)
+        self._cap = math.inf if cap is None else cap * MEGABIT  # bytes a second
+        self._clock = clock
+        self._free_at = -math.inf  # when all that had its turn is within the cap
         self.meter = Meter(clock)
         self.total = 0  # bytes that had their turn
 
@@ -131,15 +118,17 @@ class Direction:
         What is urgent does not wait; it makes the others wait longer.
         """
         self.total += size
-        seconds = self.cap.reserve(size)
-        if not seconds or is_urgent:
+        now = self._clock()
+        begin = max(now - BURST, self._free_at)
+        self._free_at = begin + size / self._cap
+        if begin <= now or is_urgent:
             return 0.0
-        await asyncio.sleep(seconds)
-        return seconds
+        await asyncio.sleep(begin - now)
+        return begin - now
 
     def at_most(self, speed: float) -> float:
         """So many bytes a second, or what the cap leaves of them."""
-        return min(speed, self.cap.speed)
+        return min(speed, self._cap)
 
 
 class OwnLine:

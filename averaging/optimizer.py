@@ -76,7 +76,6 @@ class CollaborativeOptimizer:
         self._loaded: State | None = None  # what the model has
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
-        self._loop.start()
         self._shell: Shell = self._loop.call(self._begin(applied, audited))
 
     async def _begin(self, applied: Callable[[Entry], None], audited: Callable[[Verdict | Comparison], None]) -> Shell:

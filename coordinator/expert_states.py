@@ -50,7 +50,6 @@ def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: 
     if settings is None:
         return None
     loop = LoopThread("experts")
-    loop.start()
     directory = Directory(dht, context.run.name, gate, settings.grid, settings.fingerprint)
     p2p = loop.call(join_daemon(dht))
     swarm = Swarm(p2p, identity, gate, context.fingerprint.digest, directory)

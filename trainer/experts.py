@@ -53,7 +53,6 @@ class ReachedExperts:
     ):
         self._size = size(settings.grid)
         self._loop = LoopThread("experts")
-        self._loop.start()
         self._p2p = self._loop.call(join_daemon(dht))
         self.caller = RemoteExperts(self._loop, self._p2p, gate, fingerprint, settings, timeout)
         self._loop.begin(follow(directory, self.caller))

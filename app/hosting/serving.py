@@ -71,7 +71,6 @@ def serve(
         ) as asked:
             watch = DHTWatch(dht, console.message, asked.fail)
             loop = LoopThread("experts")
-            loop.start()
             p2p = loop.call(join_daemon(dht))
             directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
             swarm = Swarm(p2p, identity, gate, admitted.answer.manifest.fingerprint, directory)

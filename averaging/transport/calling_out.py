@@ -17,7 +17,6 @@ MOST_SEEN = 2  # addresses that are told: of IPv4 and of IPv6, or the two of a r
 MOST_HOME = 2  # addresses in the home network
 MOST_OBSERVERS = 32  # sessions whose word is remembered
 FIRST_PAUSE, LONGER, LONGEST_PAUSE = 8.0, 1.5, 300.0  # seconds between two calls; a daemon's own pause is 5 s
-MOST_TRIES = 20  # that make the pause longer
 MOST_CALLED = 64  # peers; in larger swarms enough others can be reached
 
 
@@ -79,7 +78,7 @@ class _Callee:
     """A peer that is called now and then."""
 
     addresses: Sequence[str]
-    tries: int = 0
+    pause: float = FIRST_PAUSE  # after the next call, in seconds
     due_at: float = float("-inf")
 
 
@@ -108,8 +107,8 @@ class Calls:
         }
         due = {one: callee for one, callee in self._callees.items() if now >= callee.due_at}
         for callee in due.values():
-            callee.due_at = now + min(LONGEST_PAUSE, FIRST_PAUSE * LONGER ** min(callee.tries, MOST_TRIES))
-            callee.tries += 1
+            callee.due_at = now + callee.pause
+            callee.pause = min(LONGEST_PAUSE, LONGER * callee.pause)
         return {one: callee.addresses for one, callee in due.items()}
 
 

@@ -45,16 +45,8 @@ class HolePuncher:
         tell: is told which sessions this peer is connected to, without a relay; it accepts no connections.
     """
 
-    def __init__(
-        self,
-        p2p: P2P,
-        discovery: Discovery,
-        *,
-        accepts: bool,
-        tell: Callable[[Iterable[str]], None],
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self._p2p, self._discovery, self._accepts, self._tell, self._clock = p2p, discovery, accepts, tell, clock
+    def __init__(self, p2p: P2P, discovery: Discovery, *, accepts: bool, tell: Callable[[Iterable[str]], None]):
+        self._p2p, self._discovery, self._accepts, self._tell = p2p, discovery, accepts, tell
         self._where, self._calls, self._tasks = Whereabout(), Calls(), Tasks()
         self._asked_at: dict[str, float] = {}  # by session
         self._saying: Counter[PeerID] = Counter()  # streams on which a peer is told where it is seen
@@ -86,7 +78,7 @@ class HolePuncher:
         connected = {session for session in listed if peer_of(session) in ways}
         self._tell(connected if len(connected) <= MOST_CALLED else ())
         self._where.keep(listed)
-        now = self._clock()
+        now = time.monotonic()
         for session in self._observers(ways, now):
             self._asked_at[session] = now
             self._tasks.begin(self._ask(session))

@@ -23,19 +23,15 @@ class LoopEnded(RuntimeError):
 
 
 class LoopThread:
-    """Start it after all processes that are forked. All methods may be called from other threads, none from its own."""
+    """Make it after all processes that are forked. All methods may be called from other threads, none from its own."""
 
     def __init__(self, name: str = "averaging"):
         self._loop = uvloop.new_event_loop()
         self._loop.set_exception_handler(_log)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._begun: set[concurrent.futures.Future[Any]] = set()  # asyncio refers to tasks weakly
-        self._takes_work = False
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
         self._takes_work = True
+        self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run it in the loop, wait for it, and return or raise what it does.

@@ -1,7 +1,7 @@
 """Another session: its streams, what waits for them, and when to try again."""
 
 import asyncio
-from collections.abc import Callable
+import time
 
 from hivemind.p2p import PeerID
 
@@ -11,7 +11,6 @@ from averaging.transport.wire_format import FrameKind, Lane, is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
 LOOK_EVERY = 0.02  # seconds, while something is waited for
-MOST_FAILURES = 10  # that make the pause longer
 
 
 class Remote:
@@ -21,11 +20,11 @@ class Remote:
         ValueError: this is no session's name.
     """
 
-    def __init__(self, session: str, limits: Limits, clock: Callable[[], float]):
+    def __init__(self, session: str, limits: Limits):
         self.session, self.peer_id = session, PeerID.from_base58(session.partition(".")[0])
         if not is_session_of(session, self.peer_id.to_base58()):
             raise ValueError(f"{session!r:.80} is no session")
-        self._limits, self._clock = limits, clock
+        self._limits = limits
         self.outboxes = {
             Lane.CONTROL: Outbox(limits.control_queue, limits.queue_entries, limits.control_frame),
             Lane.BULK: Outbox(limits.bulk_queue, limits.queue_entries, limits.bulk_frame),
@@ -33,10 +32,10 @@ class Remote:
         self.shown: bytes | None = None  # its pass; None: it has not said hello yet
         self.streams: set[Stream] = set()
         self.opening: set[Lane] = set()
-        self._failures = dict.fromkeys(Lane, 0)
+        self._pauses = dict.fromkeys(Lane, limits.first_retry)  # after the next failure, in seconds
         self._retry_at = dict.fromkeys(Lane, float("-inf"))
         self._asked_at = float("-inf")
-        self._active_at = clock()
+        self._active_at = time.monotonic()
 
     def on(self, lane: Lane) -> list[Stream]:
         """Its streams in a lane."""
@@ -44,7 +43,7 @@ class Remote:
 
     def needs_stream(self, lane: Lane) -> bool:
         """Whether one is to be opened, if there is something to send."""
-        return not self.on(lane) and lane not in self.opening and self._clock() >= self._retry_at[lane]
+        return not self.on(lane) and lane not in self.opening and time.monotonic() >= self._retry_at[lane]
 
     def opens_itself(self) -> bool:
         """Whether all its streams were opened by the other side: it may not be possible to reach it."""
@@ -53,28 +52,27 @@ class Remote:
 
     def may_ask(self) -> bool:
         """Whether to ask for a stream for bulk; not again for a while."""
-        if self._clock() < self._asked_at + ASK_EVERY:
+        if time.monotonic() < self._asked_at + ASK_EVERY:
             return False
-        self._asked_at = self._clock()
+        self._asked_at = time.monotonic()
         return True
 
     def failed(self, lane: Lane) -> None:
         """Try again later, and later still after the next failure."""
-        pause = min(self._limits.first_retry * 2 ** self._failures[lane], self._limits.longest_retry)
-        self._failures[lane] = min(self._failures[lane] + 1, MOST_FAILURES)
-        self._retry_at[lane] = self._clock() + pause
+        self._retry_at[lane] = time.monotonic() + self._pauses[lane]
+        self._pauses[lane] = min(2 * self._pauses[lane], self._limits.longest_retry)
 
     def ended(self, lane: Lane, *, has_lasted: bool) -> None:
         """A stream that has lasted was a success: the next failure is the first one."""
         if has_lasted:
-            self._failures[lane], self._retry_at[lane] = 0, float("-inf")
+            self._pauses[lane], self._retry_at[lane] = self._limits.first_retry, float("-inf")
         else:
             self.failed(lane)
 
     def is_idle(self) -> bool:
         """Whether nothing was said for long."""
         self._active_at = max([self._active_at, *(stream.active_at for stream in self.streams)])
-        return not self.opening and self._clock() >= self._active_at + self._limits.idle
+        return not self.opening and time.monotonic() >= self._active_at + self._limits.idle
 
     @property
     def received_bytes(self) -> int:

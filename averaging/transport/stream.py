@@ -22,7 +22,6 @@ from averaging.transport.wire_format import (
     FrameKind,
     FrameRefused,
     Lane,
-    fits,
     frame,
     message_head,
     pack,
@@ -35,7 +34,7 @@ from averaging.transport.wire_format import (
 logger = get_logger(__name__)
 
 MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
-FITS_AT_ONCE = 2**20  # bytes that are hashed in the event loop; more are in a thread
+AT_ONCE = 2**20  # bytes of a message that are unpacked, and hashed, in the event loop; more are in a thread
 ROOM_FOR_LENGTH = 16  # bytes that a frame has beside message and payload, and some more
 # bytes, or what makes them when their turn has come, and nothing if they are not needed any more
 Payload: TypeAlias = bytes | Callable[[], bytes | None] | None
@@ -102,7 +101,6 @@ class Stream:
         peer: that it leads to, for the budget.
         line: of this peer; all its streams share it.
         receive: takes in a message; the next one of this stream waits for what it returns.
-        wrong_chunk: is told of a chunk whose bytes do not have its digest.
         other_frame: takes in a hello, or a wish for a stream for bulk.
     """
 
@@ -119,13 +117,12 @@ class Stream:
         line: OwnLine,
         clock: Callable[[], float],
         receive: Receive,
-        wrong_chunk: Callable[[], None],
         other_frame: OtherFrame,
     ):
         self.lane, self.opened_here = lane, opened_here
         self._peer, self._reader, self._writer = peer, reader, writer
         self._limits, self._budget, self._line, self._clock = limits, budget, line, clock
-        self._receive, self._wrong_chunk, self._other_frame = receive, wrong_chunk, other_frame
+        self._receive, self._other_frame = receive, other_frame
         self._largest = limits.bulk_frame if lane is Lane.BULK else limits.control_frame
         self._closed = asyncio.Event()
         self.is_in_message = False  # of which some slices are written
@@ -254,20 +251,13 @@ class Stream:
             self._put(receipt(came))
 
     async def _take_in_message(self, body: bytes) -> None:
-        message, payload = unpack(body)
+        message, payload = await asyncio.to_thread(unpack, body) if len(body) > AT_ONCE else unpack(body)
         del body
         if isinstance(message, BULKY) != (self.lane is Lane.BULK):
             raise FrameRefused(f"{type(message).__name__} in the lane for {self.lane.value}")
-        if payload is not None and len(payload) > FITS_AT_ONCE:
-            does_fit = await asyncio.to_thread(fits, message, payload)
-        else:
-            does_fit = fits(message, payload)
-        if does_fit:
-            held_up_by = self._receive(message, payload)
-            if held_up_by is not None:
-                await held_up_by
-        else:
-            self._wrong_chunk()
+        held_up_by = self._receive(message, payload)
+        if held_up_by is not None:
+            await held_up_by
 
     async def _write(self, outbox: Outbox) -> None:
         while True:

@@ -59,7 +59,6 @@ class Counts:
 
     dropped: int = 0  # messages for which there was no room, or no way
     refused: int = 0  # streams and frames of others
-    wrong_chunks: int = 0
 
 
 class Transport:
@@ -70,7 +69,6 @@ class Transport:
         run: fingerprint of the run; peers of others are refused.
         session: ours.
         deliver: takes in what others send. A peer that sends more than that takes in waits.
-        clock: seconds, for what `limits` says.
         line: of this peer, by default one without caps.
     """
 
@@ -82,10 +80,9 @@ class Transport:
         session: str,
         deliver: Deliver,
         limits: Limits = Limits(),  # noqa: B008  (it is frozen)
-        clock: Callable[[], float] = time.monotonic,
         line: OwnLine | None = None,
     ):
-        self._p2p, self._deliver, self._limits, self._clock = p2p, deliver, limits, clock
+        self._p2p, self._deliver, self._limits = p2p, deliver, limits
         self._line = line or OwnLine()
         self._greeting = Greeting(gate, run, session)
         self.counts = Counts()
@@ -142,7 +139,7 @@ class Transport:
 
     def _remote(self, session: str) -> Remote:
         if session not in self._remotes:
-            self._remotes[session] = Remote(session, self._limits, self._clock)
+            self._remotes[session] = Remote(session, self._limits)
         return self._remotes[session]
 
     def _greeted(self, hello: Hello, peer_id: PeerID) -> Remote:
@@ -249,12 +246,11 @@ class Transport:
             limits=self._limits,
             budget=self._budget,
             line=self._line,
-            clock=self._clock,
+            clock=time.monotonic,
             receive=partial(self._deliver, remote.session),
-            wrong_chunk=partial(self._wrong_chunk, remote),
             other_frame=partial(self._other_frame, remote),
         )
-        since = self._clock()
+        since = time.monotonic()
         remote.streams.add(stream)
         try:
             await stream.run(remote.outboxes[lane])
@@ -264,11 +260,7 @@ class Transport:
             logger.exception(f"what {remote.session} sent could not be taken in")
         finally:
             remote.streams.discard(stream)
-            remote.ended(lane, has_lasted=self._clock() >= since + LASTING)
-
-    def _wrong_chunk(self, remote: Remote) -> None:
-        self.counts.wrong_chunks += 1
-        self._refuse(remote.peer_id, FrameRefused("a chunk without the digest that it was sent under"))
+            remote.ended(lane, has_lasted=time.monotonic() >= since + LASTING)
 
     def _other_frame(self, remote: Remote, kind: FrameKind, body: bytes) -> None:
         if kind is FrameKind.OPEN_BULK:
@@ -302,7 +294,7 @@ class Transport:
         if remote.is_idle():
             self._forget(remote)
             return
-        for stream in (one for one in remote.streams if one.is_stuck(self._clock())):
+        for stream in (one for one in remote.streams if one.is_stuck(time.monotonic())):
             stream.close()
         for lane, outbox in remote.outboxes.items():
             if len(outbox):

@@ -21,7 +21,6 @@ from averaging.log import packing
 from averaging.log.header import Farewell
 from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
 from swarm.access.gate import Gate
-from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import is_blocked
 from swarm.access.user_names import is_one_line
@@ -49,8 +48,6 @@ _LENGTH = struct.Struct(">I")
 
 VERSION = 8  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
-LONGEST_RUN = 128  # characters
-LONGEST_SESSION = 80
 SLICE = 32 * 2**10  # bytes of a message that go at once, at most
 _HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
 
@@ -61,10 +58,10 @@ def pack(encoded: bytes, payload: bytes | None = None) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[Message, bytes | None]:
-    """The message and its payload. Whether a payload has the digest that it is sent under, `fits` tells.
+    """The message and its payload. A long chunk takes a while, because it is hashed.
 
     Raises:
-        ValueError: this is no message, in one line.
+        ValueError: this is no message, or a chunk without the digest that it was sent under; in one line.
     """
     if len(packed) < _LENGTH.size:
         raise ValueError(f"a message of {len(packed)} bytes")
@@ -73,12 +70,10 @@ def unpack(packed: bytes) -> tuple[Message, bytes | None]:
     message = decode(packed[_LENGTH.size : end])
     if end > len(packed) or isinstance(message, WITH_PAYLOAD) != (len(packed) > end):
         raise ValueError(f"{type(message).__name__}: {len(packed) - end} bytes of payload")
-    return message, packed[end:] if len(packed) > end else None
-
-
-def fits(message: Message, payload: bytes | None) -> bool:
-    """Whether a chunk has the digest that it is sent under; true of all other messages."""
-    return not isinstance(message, Chunk) or hashlib.sha256(payload or b"").hexdigest() == message.digest
+    payload = packed[end:]
+    if isinstance(message, Chunk) and hashlib.sha256(payload).hexdigest() != message.digest:
+        raise ValueError("a chunk without the digest that it was sent under")
+    return message, payload or None
 
 
 def is_session_of(session: str, peer_id: str) -> bool:
@@ -168,12 +163,9 @@ def read_hello_body(body: bytes) -> Hello:
         FrameRefused: it is none.
     """
     try:
-        hello = cast(Hello, packing.unpack(Hello, body))
+        return cast(Hello, packing.unpack(Hello, body))
     except ValueError as error:
         raise FrameRefused(f"no hello: {error}") from None
-    if len(hello.run) > LONGEST_RUN or len(hello.session) > LONGEST_SESSION or len(hello.shown) > LONGEST_PASS:
-        raise FrameRefused("a hello that is too long")
-    return hello
 
 
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:

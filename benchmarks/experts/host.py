@@ -111,7 +111,6 @@ def _host(folder: Path, core: int, seconds: float) -> None:
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
     loop = LoopThread()
-    loop.start()
     loop.call(_serve(folder, seconds))
     loop.stop()
 
@@ -194,7 +193,6 @@ def _call(folder: Path, core: int, both: bool) -> None:
     _wait_for(folder / "addresses.json")
     known = json.loads((folder / "addresses.json").read_text())
     loop = LoopThread()
-    loop.start()
     identity, gate = _pass(folder, "caller")
     p2p = loop.call(
         P2P.create(initial_peers=known, host_maddrs=["/ip4/127.0.0.1/tcp/0"], identity_path=str(identity.path))

@@ -104,7 +104,6 @@ def open_renewals(context: ServiceContext, dht: DHT) -> Iterator[None]:
         await p2p._client.add_unary_handler(renewal_handle(context.run.name), answer)
         return p2p
 
-    loop.start()
     p2p: P2P | None = None
     try:
         try:

@@ -20,7 +20,6 @@ def refusing_loop(monkeypatch: pytest.MonkeyPatch, window: float) -> Iterator[Lo
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
     block_refused_callers()
     loop = LoopThread("streams-test")
-    loop.start()
     try:
         yield loop
     finally:

@@ -239,7 +239,6 @@ def stream_between(reader: asyncio.StreamReader, writer: Written, clock: Clock) 
         line=OwnLine(clock=clock),
         clock=clock,
         receive=lambda message, payload: None,
-        wrong_chunk=lambda: None,
         other_frame=lambda kind, body: None,
     )
 

@@ -38,7 +38,6 @@ def tell_each_other(folder: Path) -> None:
         nodes.append((join_dht("guarded-run", identity, network, gate), identity, gate))
         known = known or addresses(nodes[0][0])
     loop = LoopThread()
-    loop.start()
     peers: list[Peer] = []
     listed: dict[str, dict[str, Contact]] = {}
     all_contacts = []

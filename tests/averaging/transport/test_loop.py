@@ -16,7 +16,6 @@ from tests.support.waiting import wait_until
 @pytest.fixture
 def loop() -> Iterator[LoopThread]:
     thread = LoopThread("averaging-test")
-    thread.start()
     yield thread
     thread.stop()
 

@@ -10,6 +10,7 @@ import pytest
 from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Report
 from averaging.transport.limits import Limits
+from averaging.transport.stream import AT_ONCE
 from averaging.transport.wire_format import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, pack, receipt
 from swarm.access.refusals import MOST_REFUSALS
 from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
@@ -117,14 +118,15 @@ def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
         assert host.transport.counts.refused == count and not host.inbox
 
 
-def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peers: Peers):
+def test_a_chunk_with_another_digest_costs_the_stream_and_who_goes_on_is_shut_out(peers: Peers):
     host, amina = peers.start(), peers.start()
     liar = peers.intruder()
-    wrong = framed(pack(encode(chunk_of(b"one")), b"another"))
     right = framed(pack(encode(chunk_of(b"one")), b"one"))
-    answer(liar, host, wrong + right + wrong * MOST_REFUSALS, Lane.BULK)
-    assert host.inbox == [(liar.session, chunk_of(b"one"), b"one")]
-    assert host.transport.counts.wrong_chunks == MOST_REFUSALS
+    for count in range(1, MOST_REFUSALS + 1):
+        payload = b"another" if count % 2 else bytes(AT_ONCE)
+        answer(liar, host, right + framed(pack(encode(chunk_of(b"one")), payload)) + right, Lane.BULK)
+        assert host.inbox == [(liar.session, chunk_of(b"one"), b"one")] * count
+        assert host.transport.counts.refused == count
     assert is_refused(liar, host)
     amina.tells(host)
 

@@ -53,7 +53,6 @@ class Joined:
     def begin(self) -> None:
         """Have an event loop, and a directory."""
         self.loop = LoopThread()
-        self.loop.start()
         self.p2p = self.loop.call(join_daemon(self.dht))
         self.directory = Directory(self.dht, RUN_NAME, self.gate, SETTINGS.grid, SETTINGS.fingerprint)
 

@@ -45,7 +45,6 @@ def call_experts(url: str, folder: Path, timeout: float) -> None:
     assert settings is not None
     dht = join_dht(run.name, admitted.identity, Network(admitted.initial_peers(), client_mode=True), gate)
     loop = LoopThread("experts")
-    loop.start()
     p2p = loop.call(join_daemon(dht))
     experts = RemoteExperts(loop, p2p, gate, guest.answer.manifest.fingerprint, settings, timeout)
     directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
