@@ -177,7 +177,7 @@ class Meeting:
             HeaderKind.ROLLBACK,
             members=present,
             snapshot=SnapshotName(self.situation.previous.step + 1, snapshot),
-            voters=quorum.voters_among(present, self.situation.recent),
+            voters=quorum.choose_voters(present, self.situation.recent, by_past_credit=True),
         )
         return ordered(header, self.situation.session.credentials)
 
@@ -187,7 +187,7 @@ class Meeting:
         kept = ("members", "parts", "exclusions", "on_probation") if chosen is not None else ()
         header = self._next_header(
             HeaderKind.RESET,
-            voters=quorum.voters_among(self._trainers, self.situation.recent),
+            voters=quorum.choose_voters(self._trainers, self.situation.recent, by_past_credit=True),
             resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
             **{name: getattr(chosen, name) for name in kept},
         )

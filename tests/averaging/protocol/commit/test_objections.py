@@ -64,7 +64,7 @@ def test_nothing_is_to_be_said_against_honest_headers() -> None:
         members=present,
         parts=(),
         snapshot=SnapshotName(3, "an old state"),
-        voters=quorum.voters_among(present, RECENT),
+        voters=quorum.choose_voters(present, RECENT, by_past_credit=True),
     )
     assert objected(back) == ""
 
