@@ -244,7 +244,7 @@ class LogPeer:
         accepts = choice.accepts(sender, is_coordinator=leads, now=now)
         if meet.instance != self.voting.instance or self.is_behind or not accepts:
             self.session.send(sender, self.progress.status(now))
-        elif self.voting.meet(sender, meet, now):
+        elif self.voting.meet(meet, now):
             choice.other_ballot(meet.ballot, is_coordinator=leads, now=now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
