@@ -99,12 +99,13 @@ class Convening:
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
-            if current.waits_for_disk:
+            if current.failed_in is Phase.SAVING:
                 self._progress.choice.can_convene = False  # until the disk has answered
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
-            if current.lacks_chunks or not current.meeting.has_promises:
+            # nobody sends the chunks of an accepted header, or too few voters promise
+            if current.failed_in is Phase.FETCHING or not current.meeting.has_promises:
                 self._has_no_quorum(now)
             self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
