@@ -5,7 +5,7 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, KeysView
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 from swarm.errors import StorageError
@@ -33,7 +33,7 @@ class Store:
     def __init__(self, folder: Path | None, memory_limit: int):
         self._folder, self._memory_limit = folder, memory_limit
         self._lock = threading.RLock()
-        self._sizes: dict[str, int] = {}
+        self._held: set[str] = set()
         self._memory: OrderedDict[str, bytes] = OrderedDict()  # the one used last is last
         self._in_memory = 0  # bytes
         self._unflushed: set[str] = set()
@@ -43,25 +43,18 @@ class Store:
                 folder.chmod(0o700)
                 remove_partials(folder)
                 names = [path.name for path in folder.iterdir() if _DIGEST.fullmatch(path.name)]
+            self._held.update(names)
             for digest in names:
-                self._sizes[digest] = 0
-                content = self._read(digest)
-                if content is not None:
-                    self._sizes[digest] = len(content)
+                self._read(digest)  # and drop what is broken
 
     @property
-    def digests(self) -> KeysView[str]:
+    def digests(self) -> Set[str]:
         """Of all that is held."""
-        return self._sizes.keys()
-
-    @property
-    def size(self) -> int:
-        """Bytes of all that is held."""
-        return sum(self._sizes.values())
+        return self._held
 
     def has(self, digest: str) -> bool:
         """Whether a content is held."""
-        return digest in self._sizes
+        return digest in self._held
 
     def put(self, digest: str, content: bytes) -> None:
         """Hold a content, which the caller has checked. In a folder it survives a kill, and after `flush` a power cut.
@@ -72,7 +65,7 @@ class Store:
         with self._lock:
             if not _DIGEST.fullmatch(digest):
                 raise ValueError(f"{digest!r} is not a SHA-256")
-            if digest in self._sizes:
+            if digest in self._held:
                 return
             if self._folder is not None:
                 write_file(self._folder / digest, content, mode=0o600, flush=False)
@@ -83,13 +76,13 @@ class Store:
                     f"{self._in_memory:,} are above the limit of {self._memory_limit:,}; give a folder for them, or a "
                     "higher limit"
                 )
-            self._sizes[digest] = len(content)
+            self._held.add(digest)
             self._remember(digest, content)
 
     def get(self, digest: str) -> bytes | None:
         """A content, or None if it is not held."""
         with self._lock:
-            if digest not in self._sizes:
+            if digest not in self._held:
                 return None
             if digest in self._memory:
                 self._memory.move_to_end(digest)
@@ -120,8 +113,9 @@ class Store:
         """Hold these no longer."""
         with self._lock:
             for digest in digests:
-                if self._sizes.pop(digest, None) is None:
+                if digest not in self._held:
                     continue
+                self._held.remove(digest)
                 self._in_memory -= len(self._memory.pop(digest, b""))
                 self._unflushed.discard(digest)
                 if self._folder is not None:

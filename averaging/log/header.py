@@ -8,7 +8,7 @@ import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import cast
 
@@ -234,18 +234,4 @@ def shared_step(one: Head, other: Head) -> int:
 
 def extends(theirs: Head, ours: Head) -> bool:
     """Whether a chain with head `theirs` contains `ours`; the other chains that supersede it drop applied headers."""
-    later = theirs.resets[len(ours.resets) :]
-    return (
-        theirs.step >= ours.step
-        and theirs.resets[: len(ours.resets)] == ours.resets
-        and all(reset.step > ours.step for reset in later)
-    )
-
-
-def newest(heads: Collection[Head]) -> Head:
-    """The head that supersedes all others; at least one is needed."""
-    best, *others = heads
-    for head in others:
-        if supersedes(head, best):
-            best = head
-    return best
+    return shared_step(theirs, ours) == ours.step

@@ -203,8 +203,8 @@ class Fetching:
             return
         asked: dict[str, list[str]] = {}
         for digest, wanted in self._wanted.items():
-            if wanted.owed_by or not wanted.sources or self._is_listed(digest):
-                continue
+            if wanted.owed_by or not wanted.sources or digest in self._parts:
+                continue  # the last one: its manifest is here, and only its chunks are missing
             free = [one for one in self._best_sources(wanted, now) if self._may_ask(one)]
             if free:
                 # the first of equal ones
@@ -225,10 +225,6 @@ class Fetching:
         if not owing:
             return sum(1 for one in self._sources.values() if one.owes) < TOGETHER
         return owing < self._sources[source].at_once
-
-    def _is_listed(self, digest: str) -> bool:
-        """Whether its manifest is here, so that only its chunks are missing."""
-        return digest in self._parts
 
     def _owing(self, source: str) -> int:
         return len(self._sources[source].owes) if source in self._sources else 0

@@ -92,7 +92,7 @@ class LogPeer:
     def rejoin(self, log: messages.Log | None, old: "LogPeer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
-        self.convening.rollback = self.log.pinned = old.convening.rollback  # an order stands until a header has it
+        self.log.pinned = old.log.pinned  # an order stands until a header has it
         self.catching_up.go_on_from(old.catching_up, log, now)
         self._after(now)
 
@@ -161,7 +161,7 @@ class LogPeer:
     def roll_back(self, snapshot: str, chunks: Iterable[str], now: float) -> None:
         """The run's authority wants the state of a snapshot back; the process holds its manifest and chunks."""
         self.fetching.made(snapshot, chunks, now)
-        self.convening.rollback = self.log.pinned = snapshot
+        self.log.pinned = snapshot
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken: it may have died, or come back at once."""
@@ -235,7 +235,7 @@ class LogPeer:
         accepts = choice.accepts(sender, is_coordinator=leads, now=now)
         if meet.instance != self.voting.instance or self.is_behind or not accepts:
             self.session.send(sender, self.progress.status(now))
-        elif self.voting.meet(sender, meet, now):
+        elif self.voting.meet(meet, now):
             choice.other_ballot(meet.ballot, is_coordinator=leads, now=now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
@@ -270,7 +270,7 @@ class LogPeer:
                 self.resting.planned(plan, now)
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
-        if self.log.chain is None or proposal.instance != self.voting.instance:
+        if self.log.chain is None or proposal.header.previous != self.voting.instance:
             self.session.send(sender, self.progress.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)

@@ -91,9 +91,9 @@ class Components:
         if header.kind is HeaderKind.ROLLBACK:
             self.buffers.drop()
             assert header.snapshot is not None
-            self.log.pinned = None
+            if header.snapshot.digest == self.log.pinned:
+                self.log.pinned = None
             self.log.snapshots.append(header.snapshot)
-            self.convening.rolled_back(header.snapshot.digest)
         if header.kind is HeaderKind.UPDATE:
             members = {member.session for member in header.members}
             self.progress.views.round_closed(header.previous, members, now)

@@ -4,12 +4,13 @@ A peer whose own chain has lost to another first fetches what it needs of that o
 new session, since its old one may have promises in decisions that it will not see again.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
+from averaging.log.header import Entry, Head, extends, peer_of, supersedes
 from averaging.protocol.actions import Forget, Rejoin
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.fetching import Fetching, first_of
@@ -107,7 +108,8 @@ class CatchingUp:
             return
         if (self.entries or self._log) and now < self._asked_at + 5 * self._timeouts.fetch:
             return
-        best = newest([claim.head for claim in self._claims.values()])
+        heads = (claim.head for claim in self._claims.values())
+        best = functools.reduce(lambda best, head: head if supersedes(head, best) else best, heads)
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
         self._asked, self._asked_at = self._asked + 1, now
         source = holders[self._asked % len(holders)]

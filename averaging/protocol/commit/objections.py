@@ -67,8 +67,7 @@ def _order(header: Header, credentials: Credentials) -> str:
 def _voters(header: Header, recent: Sequence[Header]) -> str:
     if len(recent) < quorum.WINDOW and recent[0].previous:
         return ""  # this peer does not hold all headers that count
-    choose = quorum.choose_voters if header.kind is HeaderKind.UPDATE else quorum.voters_among
-    expected = choose(header.members, recent)
+    expected = quorum.choose_voters(header.members, recent, by_past_credit=header.kind is not HeaderKind.UPDATE)
     return "" if header.voters == expected else f"its voters are {header.voters}, and not {expected}"
 
 

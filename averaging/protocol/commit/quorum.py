@@ -87,7 +87,9 @@ def highest_accepted(known: Iterable[Accepted | None]) -> Header | None:
     return max(found, key=lambda accepted: accepted.ballot).header if found else None
 
 
-def choose_voters(members: Collection[Member], recent: Sequence[Header]) -> tuple[str, ...]:
+def choose_voters(
+    members: Collection[Member], recent: Sequence[Header], *, by_past_credit: bool = False
+) -> tuple[str, ...]:
     """The voters on the next header: of the members, those with most credit, reachable ones first, one of each user.
 
     A function of the chain alone, so that those that are asked for their vote compute the same. A voter that has left
@@ -96,17 +98,9 @@ def choose_voters(members: Collection[Member], recent: Sequence[Header]) -> tupl
     Args:
         members: that were in the round, so that they were there a moment ago.
         recent: headers before the new one; the last `WINDOW` of them count.
+        by_past_credit: what members bring now does not count, and each of them weighs something.
     """
-    return _most_credited(members, recent, at_least=0)
-
-
-def voters_among(present: Collection[Member], recent: Sequence[Header]) -> tuple[str, ...]:
-    """The same without a round, by past credit: all weigh at least something."""
-    return _most_credited(present, recent, at_least=1)
-
-
-def _most_credited(members: Collection[Member], recent: Sequence[Header], at_least: int) -> tuple[str, ...]:
-    credit = {member.session: at_least or member.weight for member in members}
+    credit = {member.session: 1 if by_past_credit else member.weight for member in members}
     for header in recent[-WINDOW:]:
         for member in header.members:
             if member.session in credit:

@@ -66,9 +66,8 @@ class Voting:
         self._objection, self._resting = objection, resting
         self._called_at, self._is_in_vain = -1e9, False  # the last call, and whether its round has failed
         self._meet: Meet | None = None  # that waits for the end of the batch
-        self._met_by, self._met_at = "", 0.0
+        self._met_at = 0.0
         self._proposal: Accepted | None = None  # that waits for chunks
-        self._proposed_by = ""
 
     @property
     def instance(self) -> str:
@@ -131,17 +130,17 @@ class Voting:
         accepted = self.voter.accepted
         return None if accepted is None else replace(accepted, contacts=self._contacts.evidence(accepted.header))
 
-    def meet(self, sender: str, meet: Meet, now: float) -> bool:
-        """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
+    def meet(self, meet: Meet, now: float) -> bool:
+        """Answer the convener of the present step, if need be after the batch; False: a higher ballot was promised."""
         if self.is_leap(meet.ballot):
             return False
         if self.voter.promise(meet.ballot):
             if self._meet != meet:
-                self._meet, self._met_by, self._met_at = meet, sender, now
+                self._meet, self._met_at = meet, now
             self.call_after_batch(now)
             return True
         assert self.voter.promised is not None
-        self._send(sender, Refused(meet.instance, meet.ballot, self.voter.promised))
+        self._send(meet.ballot.convener, Refused(meet.ballot, self.voter.promised))
         return False
 
     def call_after_batch(self, now: float) -> None:
@@ -150,12 +149,12 @@ class Voting:
             return
         meet, self._meet = self._meet, None
         if meet.ballot == self.voter.promised:
-            self._send(self._met_by, self.call(meet.ballot, now))
+            self._send(meet.ballot.convener, self.call(meet.ballot, now))
 
     def propose(self, sender: str, proposal: Propose, now: float) -> None:
         """Get what a proposal for the present step needs; `vote` follows."""
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
-            self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            self._send(sender, Refused(proposal.ballot, self.voter.promised))
             return
         if self.is_leap(proposal.ballot):
             return
@@ -164,7 +163,7 @@ class Voting:
         if found:
             self.objected = proposal.header, found
             return
-        self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
+        self._proposal = Accepted(proposal.ballot, proposal.header)
         self._fetching.want_header(proposal.header, [sender], now, is_new=True)
 
     def vote(self) -> None:
@@ -174,12 +173,12 @@ class Voting:
             return
         self._proposal = None
         if self.voter.accept(proposal.ballot, proposal.header):
-            self._send(self._proposed_by, self.signed_vote(proposal.ballot, proposal.header))
+            self._send(proposal.ballot.convener, self.signed_vote(proposal.ballot, proposal.header))
 
     def signed_vote(self, ballot: Ballot, header: Header) -> Vote:
         """For a header that this peer has accepted."""
         content = signed.vote(self.voter.session, self.instance, ballot, header.digest)
-        return Vote(self.instance, ballot, header.digest, self._credentials.sign(content))
+        return Vote(ballot, header.digest, self._credentials.sign(content))
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""

@@ -117,16 +117,13 @@ class ConvenerChoice:
         if self._me.session not in tip.voters:
             return False
         if tip.ballot.convener == self._me.session:
-            return now >= self._coordinator_heard + self._timeouts.absence or self._is_stalled(0, now)
+            return now >= self._coordinator_heard + self._timeouts.absence or self.is_stalled(now)
         rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
         silent = now >= self._word_at + self._timeouts.absence + rank * self._timeouts.succession
-        return silent or self._is_stalled(rank, now)
+        return silent or self.is_stalled(now, rank)
 
-    def is_stalled(self, now: float) -> bool:
-        """Whether the batch has been full for so long that another peer should convene."""
-        return self._is_stalled(0, now)
-
-    def _is_stalled(self, rank: int, now: float) -> bool:
+    def is_stalled(self, now: float, rank: int = 0) -> bool:
+        """Whether the batch has been full for so long that another peer should convene: the successor of this rank."""
         return now >= self._stalled_since + self._timeouts.absence + rank * self._timeouts.succession
 
     def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:

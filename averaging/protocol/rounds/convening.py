@@ -36,7 +36,6 @@ class Convening:
         patience: Patience,
     ):
         self.round: Round | None = None  # that this peer convenes
-        self.rollback: str | None = None  # digest of the snapshot that the authority wants back
         self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
         self._log, self._progress, self._voting, self._fetching = log, progress, voting, fetching
         self._patience = patience
@@ -48,11 +47,6 @@ class Convening:
         """A header was applied."""
         self.round, self._no_quorum_since, self.waited_before = None, None, 0.0
         self._began_at = -1e9  # the pause is for ballots that decided nothing
-
-    def rolled_back(self, snapshot: str) -> None:
-        """A header has taken the state of a snapshot."""
-        if self.rollback == snapshot:
-            self.rollback = None
 
     def go_on(self, now: float) -> Entry | None:
         """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
@@ -68,7 +62,7 @@ class Convening:
         if now < self._began_at + timeouts.resend:
             return
         full = self._progress.is_full(now)
-        rollback = self.rollback if me.is_coordinator else None
+        rollback = self._log.pinned if me.is_coordinator else None
         if not (full or rollback):
             return
         if full:
@@ -105,12 +99,13 @@ class Convening:
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
-            if current.waits_for_disk:
+            if current.failed_in is Phase.SAVING:
                 self._progress.choice.can_convene = False  # until the disk has answered
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
-            if current.lacks_chunks or not current.meeting.has_promises:
+            # nobody sends the chunks of an accepted header, or too few voters promise
+            if current.failed_in is Phase.FETCHING or not current.meeting.has_promises:
                 self._has_no_quorum(now)
             self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None

@@ -6,6 +6,7 @@ What headers may come of it: pure functions of its situation and its members.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -63,10 +64,10 @@ class Meeting:
 
         Some are listed only now, of the voters too, where the convener was restarted; others may have caught up.
         """
-        previous = self.situation.previous
+        meet = Meet(self.situation.previous.digest, self.situation.ballot)
         for session in self.situation.contacts.others:
             if session not in self.calls:
-                self._send(session, Meet(previous.digest, previous.step, self.situation.ballot))
+                self._send(session, meet)
 
     def called(self, session: str, call: Call) -> None:
         """A peer takes part. One that says to have accepted what cannot be right counts as silent.
@@ -160,57 +161,49 @@ class Meeting:
             on_probation: as the plan has it.
         """
         members, parts, exclusions = averaged(self.members, results)
-        voters = quorum.choose_voters(members, self.situation.recent)
-        header = self._next_header(HeaderKind.UPDATE)
-        return replace(
-            header,
+        return self._next_header(
+            HeaderKind.UPDATE,
             members=members,
             parts=parts,
             exclusions=exclusions,
             on_probation=on_probation,
-            voters=voters,
+            voters=quorum.choose_voters(members, self.situation.recent),
         )
 
     def rollback(self, snapshot: str) -> Header:
         """The state of a snapshot, given by its digest, instead of an update."""
-        present = [_without_gradient(one) for one in self._trainers]
-        header = replace(
-            self._next_header(HeaderKind.ROLLBACK),
-            members=tuple(present),
+        present = tuple(_without_gradient(one) for one in self._trainers)
+        header = self._next_header(
+            HeaderKind.ROLLBACK,
+            members=present,
             snapshot=SnapshotName(self.situation.previous.step + 1, snapshot),
-            voters=quorum.voters_among(present, self.situation.recent),
+            voters=quorum.choose_voters(present, self.situation.recent, by_past_credit=True),
         )
         return ordered(header, self.situation.session.credentials)
 
     def reset(self, chosen: Header | None) -> Header:
         """New voters; an update that a peer has accepted is kept."""
         previous = self.situation.previous
-        header = replace(
-            self._next_header(HeaderKind.RESET),
-            voters=quorum.voters_among(self._trainers, self.situation.recent),
+        kept = ("members", "parts", "exclusions", "on_probation") if chosen is not None else ()
+        header = self._next_header(
+            HeaderKind.RESET,
+            voters=quorum.choose_voters(self._trainers, self.situation.recent, by_past_credit=True),
             resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
+            **{name: getattr(chosen, name) for name in kept},
         )
-        if chosen is not None:
-            header = replace(
-                header,
-                members=chosen.members,
-                parts=chosen.parts,
-                exclusions=chosen.exclusions,
-                on_probation=chosen.on_probation,
-            )
         return ordered(header, self.situation.session.credentials)
 
     @property
     def _trainers(self) -> list[Member]:
         return [one for one in self.members if not self.contacts[one.session].is_coordinator]
 
-    def _next_header(self, kind: HeaderKind) -> Header:
-        """A header after the previous one, with what all kinds have in common."""
+    def _next_header(self, kind: HeaderKind, **fields: Any) -> Header:
+        """A header after the previous one: what all kinds have in common, and these fields."""
         situation, previous = self.situation, self.situation.previous
         coordinators = [session for session, contact in self.contacts.items() if contact.is_coordinator]
         if situation.me.is_coordinator:
             coordinators = [situation.me.session]
-        return Header(
+        common = Header(
             run=previous.run,
             step=previous.step + 1,
             kind=kind,
@@ -220,6 +213,7 @@ class Meeting:
             snapshot=situation.snapshot,
             resets=previous.resets,
         )
+        return replace(common, **fields)
 
 
 def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:

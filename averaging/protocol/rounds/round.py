@@ -55,10 +55,8 @@ class Round:
         self._send = self._session.send
         self._began = self._sent_at = self._moved_at = now
         self.phase = Phase.MEETING
-        self.failure = ""
-        self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
+        self.failed_in: Phase | None = None
         self.lacks_samples = False  # it failed because peers brought less than they had reported
-        self.waits_for_disk = False  # it failed while the disk had not answered
         self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
@@ -131,7 +129,7 @@ class Round:
             return
         if self._patience.trusts(session, now):
             self._patience.waited(session, self._settings.timeouts.meeting, now, since=self._began)
-            self._fail(f"a ballot of {promised.convener} is higher")
+            self._fail()
         else:
             self.is_absent(session, now)
 
@@ -155,7 +153,7 @@ class Round:
         """Go on as far as possible."""
         if not self.is_over and now >= self._moved_at + self._settings.timeouts.ballot:
             self._has_waited_for_chunks(now - self._fetching_since, now)
-            self._fail(f"still {self.phase.value} after {now - self._began:.0f} s")
+            self._fail()
         if self.phase is Phase.MEETING:
             self._close_meeting(now)
         if self.phase is Phase.REDUCING:
@@ -168,9 +166,8 @@ class Round:
             self._sent_at = now
             self._repeat()
 
-    def _fail(self, why: str) -> None:
-        self.lacks_chunks, self.waits_for_disk = self.phase is Phase.FETCHING, self.phase is Phase.SAVING
-        self.phase, self.failure = Phase.FAILED, why
+    def _fail(self) -> None:
+        self.failed_in, self.phase = self.phase, Phase.FAILED
 
     def _repeat(self) -> None:
         """Say again what may have been lost."""
@@ -203,11 +200,9 @@ class Round:
     def _assign(self, now: float) -> None:
         calls, contacts = self.meeting.calls, self.meeting.contacts
         accepting = {session for session in calls if contacts[session].reachable}
-        if self.meeting.lacks_samples:
-            self.lacks_samples = True
-            self._fail(f"peers brought {self.meeting.samples} of {self._settings.target_samples} samples")
-        elif not accepting:
-            self._fail("no member accepts connections")
+        self.lacks_samples = self.meeting.lacks_samples
+        if self.lacks_samples or not accepting:  # nobody could reduce
+            self._fail()
         else:
             self.phase, instance = Phase.REDUCING, self._situation.previous.digest
             users = {session: one.user for session, one in contacts.items()} if self._settings.robust != "off" else None
@@ -271,10 +266,10 @@ class Round:
         if self.phase is not Phase.PROPOSING:
             self.phase = Phase.PROPOSING
             if not self._voter.accept(self.ballot, self.header):
-                self._fail("this peer has promised a higher ballot")
+                self._fail()  # this peer has promised a higher ballot
                 return
             self._votes[self._me.session] = self._sign(self.ballot, self.header).signature
-        proposal = Propose(self._situation.previous.digest, self.ballot, self.header, self._evidence)
+        proposal = Propose(self.ballot, self.header, self._evidence)
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)
 

@@ -14,7 +14,6 @@ from averaging.log.header import (
     Reset,
     SnapshotName,
     extends,
-    newest,
     shared_step,
     supersedes,
 )
@@ -150,8 +149,5 @@ def test_chains_are_the_same_up_to_the_first_reset_that_one_of_them_lacks(
     assert shared_step(one, other) == shared_step(other, one) == step  # type: ignore[arg-type]
 
 
-def test_the_newest_head_supersedes_the_others() -> None:
-    heads = [head(9, (4, 1)), head(3), head(5), head(7, (6, 2))]
-    assert newest(heads) == head(7, (6, 2))
-    assert newest(heads[::-1]) == head(7, (6, 2))
+def test_ballots_are_in_the_order_of_their_numbers_and_then_of_their_conveners() -> None:
     assert FIRST < Ballot(0, "d") < Ballot(1, "a")
