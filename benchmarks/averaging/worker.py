@@ -137,7 +137,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
     def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
         if isinstance(message, Meet) and message.ballot not in met:
             met.add(message.ballot)
-            journal.note("met", step=message.step + 1)
+            journal.note("met", step=shell.machine.log.tip.step + 1)
         return send(session, to, message, payload)
 
     def puts(machine: LogPeer, action: Action) -> None:
