@@ -291,7 +291,7 @@ MUTANTS = (
     Mutant("buffers are merged on retry", 2, (_merged_buffers,)),
     Mutant("a committed buffer is offered again", 1, (_buffers_stay,)),
     Mutant("the longest chain beats votes", 6, (_longest_chain_wins,)),
-    Mutant("chunks of two reducers are mixed", 2, (_mixed_chunks,)),
+    Mutant("chunks of two reducers are mixed", 3, (_mixed_chunks,)),
     Mutant("full weight is credited despite exclusions", 2, (_full_credit,)),
     Mutant("the ledger is keyed by step and peer", 6, (_ledger_by_step,)),
     Mutant(
@@ -312,7 +312,7 @@ MUTANTS = (
     Mutant("votes are not signed", 4, (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
     Mutant("anybody resets", 4, (_resets_of_anybody,)),
     Mutant("any log is believed", 8, (_any_log,)),
-    Mutant("all rest, and for ever, if a plan says so", 39, (_rest_for_ever,)),
-    Mutant("any weight is believed", 6, (lambda: patch.object(Settings, "may_bring", lambda *brought: True),)),
+    Mutant("all rest, and for ever, if a plan says so", 9, (_rest_for_ever,)),
+    Mutant("any weight is believed", 9, (lambda: patch.object(Settings, "may_bring", lambda *brought: True),)),
     Mutant("snapshots are not named by headers", 9, (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )
