@@ -17,7 +17,7 @@ from tests.recorded_month.serving import Served, serving
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("month")  # which is recorded once
-QUICK = 6_000_000  # so far Python counts in the processor time of any answer; the slowest takes some half of it
+QUICK = 12_000_000  # so far Python counts in half a second: no answer may take that much of a processor
 PATHS = (
     "run",
     "progress",
