@@ -149,7 +149,7 @@ def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
     host, flooder = peers.start(), peers.intruder()
     turns: list[int] = [0]
 
-    async def flood() -> None:
+    async def flood() -> asyncio.StreamWriter:
         _, writer = await flooder.greeted(host)
         writer.write(framed(pack(encode(host.vote))) * 2000)
 
@@ -159,10 +159,12 @@ def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
                 asyncio.get_running_loop().call_soon(turn)
 
         turn()
+        return writer
 
-    peers.loop.call(flood())
+    writer = peers.loop.call(flood())
     wait_until(lambda: turns[-1] == 2000, "the whole flood")
     assert max(later - before for before, later in pairwise(turns)) <= 2
+    peers.loop.soon(writer.close)
 
 
 def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
