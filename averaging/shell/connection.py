@@ -101,11 +101,10 @@ class Connection:
             for task in self._tasks:
                 task.add_done_callback(partial(_tell_failure, shell))
 
-    def send(self, session: str, to: str, message: Message, payload: Payload = None) -> bool:
+    def send(self, session: str, to: str, message: Message, payload: Payload = None) -> None:
         """Send a message some time soon, or never; never if it is of another session than the open one."""
-        if self._transport is None or session != self._session:
-            return False
-        return self._transport.send(to, message, payload)
+        if self._transport is not None and session == self._session:
+            self._transport.send(to, message, payload)
 
     async def leave(self) -> None:
         """Wait until the last words are heard, and end the session."""

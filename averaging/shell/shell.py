@@ -45,7 +45,7 @@ TICK = 0.25  # seconds
 class Network(Protocol):
     """What carries messages."""
 
-    def send(self, session: str, to: str, message: Message, payload: Callable[[], bytes | None] | None = None) -> bool:
+    def send(self, session: str, to: str, message: Message, payload: Callable[[], bytes | None] | None = None) -> None:
         """Send as a session of this peer, or lose it if that session is not the present one.
 
         What makes the payload is called when the message's turn has come; None: not any more.

@@ -79,12 +79,10 @@ class Outbox:
                 return pack(encoded, made)
             logger.error(f"a message of {_size(encoded, made):,} bytes cannot be sent; at most {self._largest:,} can")
 
-    def clear(self) -> int:
-        """Drop everything; returns how many messages that were."""
-        dropped = len(self._entries)
+    def clear(self) -> None:
+        """Drop everything."""
         self._entries.clear()
         self.size = 0
-        return dropped
 
     def __len__(self) -> int:
         return len(self._entries)

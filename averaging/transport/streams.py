@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -53,14 +52,6 @@ UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 Deliver = Callable[[str, Message, bytes | None], Awaitable[None] | None]
 
 
-@dataclass
-class Counts:
-    """Since the start."""
-
-    dropped: int = 0  # messages for which there was no room, or no way
-    refused: int = 0  # streams and frames of others
-
-
 class Transport:
     """The streams of one session. Everything is called in the event loop.
 
@@ -85,7 +76,6 @@ class Transport:
         self._p2p, self._deliver, self._limits = p2p, deliver, limits
         self._line = line or OwnLine()
         self._greeting = Greeting(gate, run, session)
-        self.counts = Counts()
         self._remotes: dict[str, Remote] = {}  # by session
         self._strangers = 0
         self._budget = Budget(limits.receiving, limits.receiving_from_a_peer)
@@ -107,8 +97,8 @@ class Transport:
         await self._tasks.cancel()
         self._remotes.clear()
 
-    def send(self, to: str, message: Message, payload: Payload = None) -> bool:
-        """Send a message some time soon, or never; returns at once. False if it was dropped for want of room.
+    def send(self, to: str, message: Message, payload: Payload = None) -> None:
+        """Send a message some time soon, or never; returns at once.
 
         A payload that is a function is called when the message's turn has come, in the event loop: it makes the bytes,
         or returns None if they are not needed any more.
@@ -117,12 +107,9 @@ class Transport:
         try:
             remote = self._remote(to)
         except ValueError:
-            remote = None
-        if remote is None or not remote.outboxes[lane].put(pack(message), payload):
-            self.counts.dropped += 1
-            return False
-        self._reach(remote, lane)
-        return True
+            return
+        if remote.outboxes[lane].put(pack(message), payload):
+            self._reach(remote, lane)
 
     async def flush(self, seconds: float) -> bool:
         """Wait until those that have streams have taken in what was sent to them; False if they have not in time."""
@@ -182,7 +169,6 @@ class Transport:
 
     def _refuse(self, peer_id: PeerID, error: Exception) -> None:
         """Count it; a peer that is refused too often has no streams for a while."""
-        self.counts.refused += 1
         count_refusal(peer_id)
         logger.debug(f"refused {peer_id}: {str(error) or type(error).__name__}")
         if is_blocked(peer_id):
@@ -211,7 +197,7 @@ class Transport:
         except (*UNREACHED, *REFUSALS) as error:
             logger.debug(f"no stream to {remote.session}: {str(error) or type(error).__name__}")
             remote.failed(lane)
-            self.counts.dropped += remote.outboxes[lane].clear()
+            remote.outboxes[lane].clear()
             return
         finally:
             remote.opening.discard(lane)
@@ -305,7 +291,8 @@ class Transport:
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""
-        self.counts.dropped += sum(box.clear() for box in remote.outboxes.values())
+        for outbox in remote.outboxes.values():
+            outbox.clear()
         for stream in remote.streams:
             stream.close()
         if self._remotes.get(remote.session) is remote:

@@ -134,11 +134,11 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
     send, put, met = connection.send, shell.stepping.put, set[Ballot]()
     step = GlobalStep(shell.settings.chunks, float(ELEMENT_BYTES * task.elements), len(task.uploads), overlap=False)
 
-    def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
+    def sends(session: str, to: str, message: Message, payload: Payload = None) -> None:
         if isinstance(message, Meet) and message.ballot not in met:
             met.add(message.ballot)
             journal.note("met", step=shell.machine.log.tip.step + 1)
-        return send(session, to, message, payload)
+        send(session, to, message, payload)
 
     def puts(machine: LogPeer, action: Action) -> None:
         if isinstance(action, Apply):

@@ -147,11 +147,11 @@ def _optimizer(
             journal.note("received", bytes=fetched["bytes"])
         return keep(digest, content, now)
 
-    def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
+    def sends(session: str, to: str, message: Message, payload: Payload = None) -> None:
         if isinstance(message, Meet) and message.ballot not in met:
             met.add(message.ballot)
             journal.note("met", step=shell.machine.log.tip.step)
-        return send(session, to, message, payload)
+        send(session, to, message, payload)
 
     stepping._load, shell.replay.apply, exchange._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign]
     connection.send = sends  # type: ignore[method-assign]

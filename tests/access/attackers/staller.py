@@ -9,8 +9,9 @@ def run_stalling(arguments: list[str]) -> None:
     """Be such a trainer."""
     send = Transport.send
 
-    def keeps_back(self: Transport, to: str, message: Message, payload: Payload = None) -> bool:
-        return isinstance(message, Reduced | Reducing | Chunk) or send(self, to, message, payload)
+    def keeps_back(self: Transport, to: str, message: Message, payload: Payload = None) -> None:
+        if not isinstance(message, Reduced | Reducing | Chunk):
+            send(self, to, message, payload)
 
     Transport.send = keeps_back  # type: ignore[method-assign]
     run_closely(arguments)

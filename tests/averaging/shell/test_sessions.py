@@ -133,9 +133,10 @@ def test_a_run_without_voters_goes_on_though_its_coordinator_is_killed_again_and
 def test_a_connection_sends_nothing_of_a_session_that_is_not_open() -> None:
     connection = Connection(Mock(caps=NO_CAPS))
     connection._transport, connection._session = Mock(), "asha.0"
-    assert not connection.send("asha.1", "bela.0", Report(None, 0))
+    connection.send("asha.1", "bela.0", Report(None, 0))
     connection._transport.send.assert_not_called()
-    assert connection.send("asha.0", "bela.0", Report(None, 0))
+    connection.send("asha.0", "bela.0", Report(None, 0))
+    connection._transport.send.assert_called_once_with("bela.0", Report(None, 0), None)
 
 
 def test_chunks_that_nothing_names_are_deleted_at_the_start(tmp_path: Path) -> None:

@@ -38,6 +38,16 @@ def framed(body: bytes) -> bytes:
     return b"".join([message_head(len(body)), *slices])
 
 
+class Watched(Transport):
+    """Counts what it refuses."""
+
+    refused = 0
+
+    def _refuse(self, peer_id: PeerID, error: Exception) -> None:
+        self.refused += 1
+        super()._refuse(peer_id, error)
+
+
 class Peer:
     """A session, what has come to it, and what it is held up by."""
 
@@ -60,7 +70,7 @@ class Peer:
 
     async def start(self, limits: Limits = QUICK) -> "Peer":
         """Listen."""
-        self.transport = Transport(self.p2p, self.gate, self.run, self.session, self._deliver, limits, line=self.line)
+        self.transport = Watched(self.p2p, self.gate, self.run, self.session, self._deliver, limits, line=self.line)
         await self.transport.start()
         return self
 
@@ -72,8 +82,8 @@ class Peer:
         """From the test's thread."""
         session = to if isinstance(to, str) else to.session
 
-        async def sending() -> bool:
-            return self.transport.send(session, message, payload)
+        async def sending() -> None:
+            self.transport.send(session, message, payload)
 
         self.loop.call(sending())
 
@@ -88,6 +98,11 @@ class Peer:
             return False
 
         wait_until(arrived, f"{type(message).__name__} of {self.session} at {other.session}", every=0.1)
+
+    def waits_for(self, session: str) -> bool:
+        """Whether a message waits for a stream to another session, or such a stream is being opened."""
+        remote = self.transport._remotes.get(session)
+        return remote is not None and (bool(remote.opening) or any(map(len, remote.outboxes.values())))
 
     def streams(self, to: "Peer") -> list[tuple[str, bool]]:
         """Lane of each stream, and whether this side opened it."""

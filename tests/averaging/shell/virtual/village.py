@@ -250,11 +250,11 @@ class Cable:
 
     def send(
         self, session: str, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None
-    ) -> bool:
+    ) -> None:
         """See `averaging.shell.shell.Network`."""
         village = self.village
         if session not in village.shells:
-            return False
+            return
         village.sent.setdefault(session, []).append(message)
 
         def moving() -> None:
@@ -266,10 +266,10 @@ class Cable:
                 village.shells[to].received(to, session, message, content)
 
         if payload is not None and village.lines.carry(session, to, payload, moving, deliver):
-            return True
+            return
         content = payload() if payload is not None else None
         if payload is not None and content is None:
-            return True
+            return
         content = self.village.spoil(session, message, content)
 
         def arrive() -> None:
@@ -277,7 +277,6 @@ class Cable:
                 self.village.shells[to].received(to, session, message, content)
 
         asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
-        return True
 
 
 def step_of(shell: Shell) -> int:
