@@ -65,7 +65,7 @@ class Crediting:
             self._answer(entry.header)
 
     def _answer(self, header: Header) -> None:
-        self._session.send(header.ballot.convener, Vote("", header.ballot, header.digest))
+        self._session.send(header.ballot.convener, Vote(header.ballot, header.digest))
 
     def _is_possible(self, header: Header) -> bool:
         """Whether this can be of the first round of a group; what it says of its members is its convener's word."""

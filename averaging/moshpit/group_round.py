@@ -82,12 +82,12 @@ class GroupRound:
     def on_call(self, sender: str, call: Call, now: float) -> None:
         """A member is there, or asks again since it has heard nothing."""
         if self._contacts.get(sender) is None or not self._is_possible(call):  # or its user could not be named
-            self._send(sender, Refused(call.instance, call.ballot, self.ballot))
+            self._send(sender, Refused(call.ballot, self.ballot))
         elif self._assignments is None and not self.is_over:
             self._calls[sender] = call
             self.tick(now)
         elif sender not in self._calls or (self.is_over and self.header is None):
-            self._send(sender, Refused(call.instance, call.ballot, self.ballot))
+            self._send(sender, Refused(call.ballot, self.ballot))
         elif self.header is not None:
             self._send(sender, Commit(Entry(self.header, Certificate(self.ballot))))
         elif self._assignments is not None:
@@ -210,7 +210,7 @@ class GroupRound:
         self.is_over = True
         for session, call in self._calls.items():
             if session != self._me.session:
-                self._send(session, Refused(call.instance, call.ballot, self.ballot))
+                self._send(session, Refused(call.ballot, self.ballot))
 
     def _header(self, results: Sequence[Reduced]) -> Header:
         brought = []

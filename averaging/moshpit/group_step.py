@@ -237,7 +237,7 @@ class GroupStep:
         step = self._step()
         following = self.rounds.number if self.rounds is not None else ballot_number(step or 0, 0, of_parameters=False)
         if step is None or call.ballot.number < following:
-            self._session.send(sender, Refused(call.instance, call.ballot, call.ballot))
+            self._session.send(sender, Refused(call.ballot, call.ballot))
         else:
             self._early[sender] = call
             self._progress.tell(sender, now)  # it waits for a peer that lives

@@ -63,7 +63,6 @@ class Meet(Message, frozen=True):
     """Convener to all: close your buffers and call. Promise requests of single-decree Paxos."""
 
     instance: str  # digest of the newest header: the decision is about what follows it
-    step: int  # of that header
     ballot: Ballot
 
 
@@ -117,7 +116,6 @@ class Call(Message, frozen=True):
 class Refused(Message, frozen=True):
     """A ballot is too low for this peer."""
 
-    instance: str
     ballot: Ballot  # that was refused
     promised: Ballot
 
@@ -266,7 +264,6 @@ class ShownAccount(Message, frozen=True):
 class Propose(Message, frozen=True):
     """Convener to voters, and to members, which fetch what they lack: accept this header."""
 
-    instance: str
     ballot: Ballot
     header: Header
     contacts: tuple[Contact, ...] = ()  # as above
@@ -275,7 +272,6 @@ class Propose(Message, frozen=True):
 class Vote(Message, frozen=True):
     """A voter holds all chunks of the header and has accepted it."""
 
-    instance: str
     ballot: Ballot
     digest: str
     signature: bytes = b""

@@ -279,7 +279,7 @@ class LogPeer:
                 self.resting.planned(plan, now)
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
-        if self.log.chain is None or proposal.instance != self.voting.instance:
+        if self.log.chain is None or proposal.header.previous != self.voting.instance:
             self.session.send(sender, self.progress.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)

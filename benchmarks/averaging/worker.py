@@ -137,7 +137,9 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
     def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
         if isinstance(message, Meet) and message.ballot not in met:
             met.add(message.ballot)
-            journal.note("met", step=message.step + 1)
+            head = shell.machine.head
+            assert head is not None
+            journal.note("met", step=head.step + 1)
         return send(session, to, message, payload)
 
     def puts(machine: LogPeer, action: Action) -> None:

@@ -150,7 +150,9 @@ def _optimizer(
     def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
         if isinstance(message, Meet) and message.ballot not in met:
             met.add(message.ballot)
-            journal.note("met", step=message.step)
+            head = shell.machine.head
+            assert head is not None
+            journal.note("met", step=head.step)
         return send(session, to, message, payload)
 
     stepping._load, shell.replay.apply, exchange._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign]

@@ -140,7 +140,7 @@ class Voting:
             self.call_after_batch(now)
             return True
         assert self.voter.promised is not None
-        self._send(meet.ballot.convener, Refused(meet.instance, meet.ballot, self.voter.promised))
+        self._send(meet.ballot.convener, Refused(meet.ballot, self.voter.promised))
         return False
 
     def call_after_batch(self, now: float) -> None:
@@ -154,7 +154,7 @@ class Voting:
     def propose(self, sender: str, proposal: Propose, now: float) -> None:
         """Get what a proposal for the present step needs; `vote` follows."""
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
-            self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            self._send(sender, Refused(proposal.ballot, self.voter.promised))
             return
         if self.is_leap(proposal.ballot):
             return
@@ -178,7 +178,7 @@ class Voting:
     def signed_vote(self, ballot: Ballot, header: Header) -> Vote:
         """For a header that this peer has accepted."""
         content = signed.vote(self.voter.session, self.instance, ballot, header.digest)
-        return Vote(self.instance, ballot, header.digest, self._credentials.sign(content))
+        return Vote(ballot, header.digest, self._credentials.sign(content))
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""

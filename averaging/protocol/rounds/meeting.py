@@ -64,10 +64,10 @@ class Meeting:
 
         Some are listed only now, of the voters too, where the convener was restarted; others may have caught up.
         """
-        previous = self.situation.previous
+        meet = Meet(self.situation.previous.digest, self.situation.ballot)
         for session in self.situation.contacts.others:
             if session not in self.calls:
-                self._send(session, Meet(previous.digest, previous.step, self.situation.ballot))
+                self._send(session, meet)
 
     def called(self, session: str, call: Call) -> None:
         """A peer takes part. One that says to have accepted what cannot be right counts as silent.

@@ -269,7 +269,7 @@ class Round:
                 self._fail()  # this peer has promised a higher ballot
                 return
             self._votes[self._me.session] = self._sign(self.ballot, self.header).signature
-        proposal = Propose(self._situation.previous.digest, self.ballot, self.header, self._evidence)
+        proposal = Propose(self.ballot, self.header, self._evidence)
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)
 

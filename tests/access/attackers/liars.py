@@ -72,7 +72,7 @@ async def forger(scene: Scene) -> dict[str, Any]:
         if isinstance(message, Commit):
             tip = message.entry.header
         elif isinstance(message, Meet):
-            yield Refused(message.instance, message.ballot, Ballot(2**62, member.session))
+            yield Refused(message.ballot, Ballot(2**62, member.session))
 
     def says(others: list[Contact]) -> Iterable[tuple[str, Message]]:
         nonlocal told
@@ -81,11 +81,11 @@ async def forger(scene: Scene) -> dict[str, Any]:
             for entry in entries:
                 told += 1
                 yield one.session, Commit(entry)
-                yield one.session, Propose(tip.digest, entry.header.ballot, entry.header, (member.contact,))
+                yield one.session, Propose(entry.header.ballot, entry.header, (member.contact,))
             for other in others:
                 yield one.session, goodbye_of(member, other.session, tip)
             leap = Ballot(2**62, member.session)
-            yield one.session, Meet(tip.digest, tip.step, leap)
+            yield one.session, Meet(tip.digest, leap)
             yield one.session, Plan(tip.digest, leap, (), ())
 
     member.answers = answers

@@ -111,7 +111,7 @@ def test_contacts_that_their_sessions_have_not_signed_give_no_power(are_checked:
         ann = run.peer("ann.0", run.entries)
         ann.buffers.add(5, samples=5)
         ann.buffers.offer()
-        ann.receive("eve.0", Propose(tip.digest, header.ballot, header, tuple(contacts)), 1.0)
+        ann.receive("eve.0", Propose(header.ballot, header, tuple(contacts)), 1.0)
         votes = [one for one in ann.take_actions() if isinstance(one, Send) and isinstance(one.message, Vote)]
         assert bool(votes) == (not are_checked)
 
@@ -125,7 +125,7 @@ def test_an_honest_proposal_with_the_contacts_of_strangers_is_voted_for() -> Non
     ann = run.peer("ann.0", run.entries, knows=("bob.0", COORDINATOR))
     ann.buffers.add(5, samples=5)
     ann.buffers.offer()
-    ann.receive("bob.0", Propose(tip.digest, header.ballot, header, (run.contacts["zoe.0"],)), 1.0)
+    ann.receive("bob.0", Propose(header.ballot, header, (run.contacts["zoe.0"],)), 1.0)
     assert any(isinstance(one, Send) and isinstance(one.message, Vote) for one in ann.take_actions())
 
 
@@ -150,13 +150,13 @@ def test_nobody_uses_up_the_numbers_of_ballots() -> None:
     header = run.next(tip, "eve.0", ballot=last)
     for lie in (
         Status(tip.head, last, convenes=False),
-        Meet(tip.digest, tip.step, last),
-        Refused(tip.digest, Ballot(1, "bob.0"), last),
-        Propose(tip.digest, last, header),
+        Meet(tip.digest, last),
+        Refused(Ballot(1, "bob.0"), last),
+        Propose(last, header),
     ):
         bob.receive("eve.0", lie, 1.0)
     bob.take_actions()
-    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 2.0)
+    bob.receive("ann.0", Meet(tip.digest, Ballot(tip.step + 1, "ann.0")), 2.0)
     sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
     assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
     assert bob.voting.new_ballot().number < 1000
@@ -171,9 +171,9 @@ def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -
     current = coordinator.convening.round
     assert current is not None
     for session, promised in (("zoe.0", Ballot(99, "zoe.0")), ("eve.0", Ballot(2**62, "eve.0"))):
-        coordinator.receive(session, Refused(tip.digest, current.ballot, promised), 1.5)
+        coordinator.receive(session, Refused(current.ballot, promised), 1.5)
         assert coordinator.convening.round is current and not current.is_over
-    coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
+    coordinator.receive("eve.0", Refused(current.ballot, Ballot(99, "eve.0")), 1.5)
     assert coordinator.convening.round is not current
 
 
@@ -187,7 +187,7 @@ def test_a_voter_that_refuses_all_ballots_ends_some_rounds_and_no_more() -> None
         coordinator.tick(now)
         current = coordinator.convening.round
         if current is not None:
-            refused = Refused(tip.digest, current.ballot, Ballot(current.ballot.number + 1, "eve.0"))
+            refused = Refused(current.ballot, Ballot(current.ballot.number + 1, "eve.0"))
             coordinator.receive("eve.0", refused, now)
             if coordinator.convening.round is current:
                 break
@@ -202,7 +202,7 @@ def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promise
     real = Plan(tip.digest, Ballot(tip.step + 1, "ann.0"), members, parts, (1, 0))
     higher = replace(real, ballot=Ballot(2**62, "eve.0"))
     bob.receive("eve.0", higher, 1.0)
-    bob.receive("ann.0", Meet(tip.digest, tip.step, real.ballot), 1.5)
+    bob.receive("ann.0", Meet(tip.digest, real.ballot), 1.5)
     bob.receive("eve.0", higher, 2.0)
     bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
     for none in ((Assignment(0, 2**62, "bob.0", 0),), (Assignment(0, 2**62, "ann.0", 0),), ()):
@@ -242,7 +242,7 @@ def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None
 def test_nobody_is_asked_to_promise_in_the_name_of_another_convener() -> None:
     run = Run()
     tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
-    bob.receive("eve.0", Meet(tip.digest, tip.step, Ballot(tip.step + 50, "ann.0")), 1.0)
-    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 1.5)
+    bob.receive("eve.0", Meet(tip.digest, Ballot(tip.step + 50, "ann.0")), 1.0)
+    bob.receive("ann.0", Meet(tip.digest, Ballot(tip.step + 1, "ann.0")), 1.5)
     calls = [one.message for one in bob.take_actions() if isinstance(one, Send) and isinstance(one.message, Call)]
     assert [call.ballot.number for call in calls] == [tip.step + 1]

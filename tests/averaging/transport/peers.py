@@ -53,7 +53,7 @@ class Peer:
         self.loop, self.p2p = loop, p2p
         self.id = p2p.peer_id.to_base58()
         self.session = f"{self.id}.{number:08x}"
-        self.vote = Vote(DIGEST, Ballot(number, self.session), DIGEST)
+        self.vote = Vote(Ballot(number, self.session), DIGEST)
         self.inbox: list[tuple[str, Message, bytes | None]] = []
         self.held_up_by: Callable[[str], Awaitable[Any] | None] = lambda session: None
         self.gate, self.run, self.line = gate, run, line or OwnLine()

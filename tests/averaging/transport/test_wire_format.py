@@ -108,12 +108,12 @@ ATTACKS = {
     "list of 2**32 - 1": b"\xdd\xff\xff\xff\xff",
     "string of 2**32 - 1": b"\x91\xdb\xff\xff\xff\xff",
     "not UTF-8": b"\x91\xa2\xff\xff",
-    "negative step": encode(Vote(DIGEST, Ballot(-1, SESSION), DIGEST)),
+    "negative step": encode(Vote(Ballot(-1, SESSION), DIGEST)),
     "step of -2 in a goodbye": encode(Goodbye(Farewell(SESSION, DIGEST, -2, None), None)),
-    "huge number": encode(Vote(DIGEST, Ballot(2**63, SESSION), DIGEST)),
-    "number that is a bool": encode(Vote(DIGEST, Ballot(True, SESSION), DIGEST)),
-    "number that is a float": encode(Vote(DIGEST, Ballot(1.0, SESSION), DIGEST)),  # type: ignore[arg-type]
-    "number that is NaN": encode(Vote(DIGEST, Ballot(math.nan, SESSION), DIGEST)),  # type: ignore[arg-type]
+    "huge number": encode(Vote(Ballot(2**63, SESSION), DIGEST)),
+    "number that is a bool": encode(Vote(Ballot(True, SESSION), DIGEST)),
+    "number that is a float": encode(Vote(Ballot(1.0, SESSION), DIGEST)),  # type: ignore[arg-type]
+    "number that is NaN": encode(Vote(Ballot(math.nan, SESSION), DIGEST)),  # type: ignore[arg-type]
     "digest in capitals": encode(Chunk(DIGEST.upper())),
     "short digest": encode(Chunk(DIGEST[:-1])),
     "digest with a line end": encode(Chunk(DIGEST + "\n")),
@@ -121,11 +121,11 @@ ATTACKS = {
     "empty digest": encode(Chunk("")),
     "digest that is bytes": plain("Chunk", DIGEST.encode()),
     "too many digests": encode(Want((DIGEST,) * (MOST["digests"] + 1))),
-    "session of nobody": encode(Vote(DIGEST, Ballot(1, "amina"), DIGEST)),
-    "long session": encode(Vote(DIGEST, Ballot(1, SESSION + "0" * 1000), DIGEST)),
+    "session of nobody": encode(Vote(Ballot(1, "amina"), DIGEST)),
+    "long session": encode(Vote(Ballot(1, SESSION + "0" * 1000), DIGEST)),
     "head that is a string": plain("Report", "x", 1),
-    "header that is short": plain("Propose", DIGEST, [1, SESSION], [FORMAT, 2]),
-    "header that is bytes": plain("Propose", DIGEST, [1, SESSION], HEADER.encoded),
+    "header that is short": plain("Propose", [1, SESSION], [FORMAT, 2]),
+    "header that is bytes": plain("Propose", [1, SESSION], HEADER.encoded),
     "header of another format": with_header(FORMAT + 1, *msgpack.unpackb(HEADER.encoded)[1:]),
     "header that says more": with_header(*msgpack.unpackb(HEADER.encoded), 1),
     "header with a negative step": in_header(step=-1),

@@ -150,7 +150,7 @@ class Liar:
         )
 
     def _propose(self, header: Header, *contacts: Contact) -> Propose:
-        return Propose(header.previous, header.ballot, header, (self._process.contact, *contacts))
+        return Propose(header.ballot, header, (self._process.contact, *contacts))
 
     def _made_up_voters(self, chain: Chain) -> Propose:
         """Sessions of users that do not exist."""

@@ -77,7 +77,7 @@ class Staller:
         def hears(sender: str, message: Message) -> bool:
             if isinstance(message, Meet):
                 higher = Ballot(message.ballot.number + 1, self.process.session)
-                self._say(sender, Refused(message.instance, message.ballot, higher))
+                self._say(sender, Refused(message.ballot, higher))
             return isinstance(message, Meet)
 
         self.process.hears = hears
@@ -144,7 +144,7 @@ class Staller:
             ballot, tip = machine.voting.new_ballot(), machine.log.tip
             for one in self.world.living():
                 if one is not self.process:
-                    self._say(one.session, Meet(tip.digest, tip.step, ballot))
+                    self._say(one.session, Meet(tip.digest, ballot))
 
     def _moves(self, receiver: Process) -> None:
         if receiver.is_alive:

@@ -132,7 +132,7 @@ def test_a_contact_that_comes_with_a_proposal_is_evidence() -> None:
     proposed = replace(proposals(machine)[0], members=members, voters=("ann.0", "zoe.0"))
     zoe = Contact("zoe.0", "zoe", reachable=True)
     for shown, votes in (((), 0), ((zoe,), 1)):
-        message = Propose(machine.log.tip.digest, Ballot(1, "eve.0"), proposed, shown)
+        message = Propose(Ballot(1, "eve.0"), proposed, shown)
         machine.receive("eve.0", message, 1.0)
         sent = [one.message for one in machine.take_actions() if isinstance(one, Send)]
         assert sum(isinstance(one, Vote) for one in sent) == votes
@@ -168,7 +168,7 @@ def test_a_voter_votes_for_what_follows_and_for_nothing_else() -> None:
     machine = peer()
     good, bad = proposals(machine)
     for proposed, sender, votes in ((bad, "eve.0", 0), (good, "bob.0", 0), (good, "eve.0", 1)):
-        machine.receive(sender, Propose(machine.log.tip.digest, Ballot(1, "eve.0"), proposed), 1.0)
+        machine.receive(sender, Propose(Ballot(1, "eve.0"), proposed), 1.0)
         sent = [one.message for one in machine.take_actions() if isinstance(one, Send)]
         assert sum(isinstance(message, Vote) for message in sent) == votes
 
@@ -198,7 +198,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
 
 def test_a_peer_without_a_state_answers_conveners() -> None:
     machine = LogPeer(ME, SETTINGS, Believing(), 0.0)
-    machine.receive("eve.0", Propose("somewhere", Ballot(1, "eve.0"), honest()), 1.0)
-    machine.receive("eve.0", Meet("somewhere", 3, Ballot(1, "eve.0")), 1.0)
+    machine.receive("eve.0", Propose(Ballot(1, "eve.0"), honest()), 1.0)
+    machine.receive("eve.0", Meet("somewhere", Ballot(1, "eve.0")), 1.0)
     machine.receive("eve.0", Log((), None), 1.0)
     assert not any(isinstance(one, Send) and isinstance(one.message, Vote) for one in machine.take_actions())

@@ -104,7 +104,7 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
                 case Send(asha.session, Plan() as plan) if plan.buffers_of(asha.session):
                     machine.receive(asha.session, Piece(plan.ballot, 0, plan.parts[0].attempt), now)
                 case Send(asha.session, Propose() as proposal):
-                    machine.receive(asha.session, Vote(proposal.instance, proposal.ballot, proposal.header.digest), now)
+                    machine.receive(asha.session, Vote(proposal.ballot, proposal.header.digest), now)
                 case Average(plan, chunk, attempt, _):
                     machine.averaged(plan.ballot, chunk, attempt, f"chunk {len(steps)}", now)
                 case SaveProposal(accepted):

@@ -77,7 +77,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
     fetching = Fetching(lambda to, message: None, TIMEOUTS)
 
     def sign(ballot: Ballot, header: Header) -> Vote:
-        return Vote(GENESIS.digest, ballot, header.digest)
+        return Vote(ballot, header.digest)
 
     made = Round(situation, equal_parts, voter, sign, fetching, 0.0)
     made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
