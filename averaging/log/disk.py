@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, cast
 
 from averaging.log.content_store import Store
 from averaging.log.entry_file import EntryFile, Record, chain_of, framed, missing_in, unframed, unreadable
@@ -20,6 +20,8 @@ from swarm.errors import StorageError
 from swarm.files import storage_errors, write_file
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOG_FILE = "log"
 _NAMES_STATE = (HeaderKind.GENESIS, HeaderKind.ROLLBACK)  # the state after these is the snapshot that they name
@@ -130,11 +132,11 @@ class Disk:
     def save_proposal(self, ballot: Ballot, header: Header) -> None:
         """Write down what this peer accepts, in place of what it accepted before; the chunks are in `contents`."""
         self.contents.flush()
-        write_file(self._accepted, framed(pack([ballot.number, ballot.convener, header.encoded])), mode=0o600)
+        write_file(self._accepted, framed(pack((ballot, header))), mode=0o600)
 
     def save_waited(self, instance: str, seconds: float) -> None:
         """Write the seconds without a quorum for the step after a header; no rule of safety reads it."""
-        write_file(self._waited, framed(pack([instance, seconds])), mode=0o600)
+        write_file(self._waited, framed(pack((instance, seconds))), mode=0o600)
 
     def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:
         """Go on from a snapshot that was loaded: it is the state after the last of these headers.
@@ -158,7 +160,7 @@ class Disk:
 
     def _save_snapshots(self, start: int, names: Sequence[SnapshotName]) -> None:
         self.contents.flush()
-        write_file(self._snapshots, framed(pack([start, self._gaps, names])), mode=0o600)
+        write_file(self._snapshots, framed(pack((start, self._gaps, names))), mode=0o600)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down entries that were applied."""
@@ -187,10 +189,9 @@ class Disk:
             for header in headers
         ]
 
-    def _saved(self) -> tuple[int, tuple[Gap, ...], list[SnapshotName]]:
+    def _saved(self) -> tuple[int, tuple[Gap, ...], tuple[SnapshotName, ...]]:
         """From which byte on the log is needed, the gaps in what is before, and which snapshots there are."""
-        start, gaps, names = _content(self._snapshots) or (0, (), ())
-        return start, tuple(Gap(*one) for one in gaps), [SnapshotName(*one) for one in names]
+        return _content(self._snapshots, tuple[int, tuple[Gap, ...], tuple[SnapshotName, ...]]) or (0, (), ())
 
     def _can_apply(self, header: Header) -> bool:
         """Whether all is held that a header leads to a state with."""
@@ -212,27 +213,25 @@ class Disk:
         return manifest if is_whole else None
 
     def _load_accepted(self, tip: Header) -> tuple[Ballot, Header] | None:
-        content = _content(self._accepted)
-        if content is None:
+        accepted = _content(self._accepted, tuple[Ballot, Header])
+        if accepted is None:
             return None
-        number, convener, encoded = content
-        header = Header.decode(encoded)
+        _, header = accepted
         is_next = header.previous == tip.digest and self._can_apply(header)
-        return (Ballot(number, convener), header) if is_next else None
+        return accepted if is_next else None
 
     def _load_waited(self, tip: Header) -> float:
-        instance, seconds = _content(self._waited) or ("", 0.0)
+        instance, seconds = _content(self._waited, tuple[str, float]) or ("", 0.0)
         return seconds if instance == tip.digest else 0.0
 
 
-def _content(path: Path) -> list[Any] | None:
-    """The list in a file of one frame; None if there is no file, or it is broken."""
+def _content(path: Path, kind: type[T]) -> T | None:
+    """The value in a file of one frame; None if there is no file, or it is broken."""
     try:
         with path.open("rb") as file:
             for place, content in unframed(file):
                 if place == 0:
-                    values: list[Any] = unpack(list, content)
-                    return values
+                    return cast(T, unpack(kind, content))
             if file.seek(0, io.SEEK_END):
                 logger.warning("%s is broken and was left out", path)
     except FileNotFoundError:

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec.structs import astuple
-
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Header
+from averaging.log.header import Entry, Gap
 from averaging.log.packing import Packed, pack, unpack
 from swarm.errors import StorageError
 from swarm.files import fsync, storage_errors
@@ -31,8 +29,7 @@ _LONGEST = 1 << 26  # bytes; a broken length may be any
 _TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Packed, frozen=True):
     """What the file has of an entry."""
 
     entry: Entry
@@ -171,7 +168,7 @@ class EntryFile:
         for record in records:
             if record.is_proven:
                 starts.append((record.entry.header.step, begin + len(frames)))
-            frames += framed(_encode(record), begin + len(frames))
+            frames += framed(pack(record), begin + len(frames))
         with storage_errors(self._path):
             is_new = not self._path.exists()
             if is_new:
@@ -263,7 +260,7 @@ def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
         with path.open("rb") as file:
             for begin, content in unframed(file, start):
                 try:
-                    record = _decode(content)
+                    record = unpack(Record, content)
                 except ValueError:
                     continue  # a whole frame that is no record
                 yield begin, begin + _FRAME.size + len(content), record
@@ -281,35 +278,3 @@ def _lost(path: Path, begin: int, end: int) -> None:
 def unreadable(path: Path, error: OSError) -> StorageError:
     """What to say of a file that cannot be read."""
     return StorageError(f"{path}: could not be read ({error.strerror}); make it readable or remove it")
-
-
-class _Entry(Packed, frozen=True):
-    """As it is in the file: the header in the bytes that its digest is of."""
-
-    header: bytes
-    ballot: Ballot
-    votes: tuple[str, ...]
-    goodbyes: tuple[Farewell, ...]
-    signatures: tuple[bytes, ...]
-
-
-class _Record(Packed, frozen=True):
-    """As it is in the file."""
-
-    entry: _Entry
-    is_applied: bool
-    gaps: tuple[Gap, ...] | None
-    is_proven: bool
-
-
-def _encode(record: Record) -> bytes:
-    entry = _Entry(record.entry.header.encoded, *astuple(record.entry.certificate))
-    return pack(_Record(entry, record.is_applied, record.gaps, record.is_proven))
-
-
-def _decode(encoded: bytes) -> Record:
-    found = unpack(_Record, encoded)
-    header, *certificate = astuple(found.entry)
-    return Record(
-        Entry(Header.decode(header), Certificate(*certificate)), found.is_applied, found.gaps, found.is_proven
-    )

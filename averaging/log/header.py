@@ -10,11 +10,10 @@ import itertools
 import math
 from collections.abc import Iterable
 from enum import Enum
-from typing import cast
 
 from msgspec.structs import replace
 
-from averaging.log.packing import Packed, pack, unpack
+from averaging.log.packing import Packed, pack
 
 FORMAT = 3  # of the encoding below
 
@@ -145,18 +144,6 @@ class Header(Packed, frozen=True, tag=FORMAT, dict=True):
             assert self.snapshot is not None
             return (self.snapshot.digest,)
         return self.chunks
-
-    @staticmethod
-    def decode(encoded: bytes) -> "Header":
-        """The header with these bytes.
-
-        Raises:
-            ValueError: they are no header of this format.
-        """
-        header = cast(Header, unpack(Header, encoded))
-        if header.encoded != encoded:
-            raise ValueError("a header has only one encoding, and this is another")
-        return header
 
 
 class Head(Packed, frozen=True):

@@ -1,11 +1,9 @@
 """Values that travel, and lie on disks, as lists of their fields in MessagePack."""
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-
-T = TypeVar("T")
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -9,9 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from averaging.log import entry_file
 from averaging.log.disk import Disk, Journal
 from averaging.log.entry_file import entries_after
-from averaging.log.header import Ballot, Gap, Header, HeaderKind, SnapshotName
+from averaging.log.header import Ballot, Gap, HeaderKind, SnapshotName
+from averaging.log.packing import unpack
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course, state
 from tests.averaging.log.headers import FIRST
@@ -242,12 +244,12 @@ def test_headers_that_were_missing_are_not_taken_for_proven(course: Course) -> N
 
 def test_a_restart_reads_only_what_it_needs_of_a_long_log(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     course.disk.save_snapshots(course.snapshots[1:], since=2)
-    decode = Mock(side_effect=Header.decode)
-    monkeypatch.setattr(Header, "decode", decode)
+    read = Mock(side_effect=unpack)
+    monkeypatch.setattr(entry_file, "unpack", read)
     found = course.restarted()
     assert found is not None
     assert found.entries == tuple(course.entries[2:])
-    assert decode.call_count == 7
+    assert read.call_count == 7
 
 
 def test_where_what_it_needs_is_lost_it_reads_all(course: Course) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from averaging.log import entry_file
 from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, framed, missing_in, unframed
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
+from averaging.log.packing import pack
 from swarm.errors import StorageError
 from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import chain_of as headers_of
@@ -23,6 +24,7 @@ LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
 CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))
 ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in headers_of(5, parts=(Part("a.0", ("x", "y")),))]
 RECORDS = [Record(entry, is_applied=True) for entry in ENTRIES]
+HEADER = msgpack.unpackb(ENTRIES[1].header.encoded)
 GAPS = (Gap(7, "digest", 3), Gap(2, "another", 0))
 
 
@@ -163,9 +165,10 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
         [],
         ["header", 1, "a", [], []],
         [b"header", 1, "a", [], []],
-        [[ENTRIES[1].header.encoded, 1, "a", 5, []], True, None, True],
-        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []], True, 5, True],
-        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []]],
+        [[HEADER, 5], True, None, True],
+        [[HEADER, [[1, "a"], [], [], []]], True, 5, True],
+        [[HEADER, [[1, "a"], [], [], []]]],
+        [[ENTRIES[1].header.encoded, [[1, "a"], [], [], []]], True, None, True],
     ],
 )
 def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) -> None:
@@ -180,7 +183,7 @@ def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
     log = EntryFile(path)
     log.append(RECORDS[:1])
     forged = replace(ENTRIES[1].header, run="forged")
-    frame = framed(msgpack.packb([[forged.encoded, [0, "x"], [], [], []], True, None, True]))
+    frame = framed(pack(Record(Entry(forged, CERTIFICATE), is_applied=True)))
     garbage = framed(b"x" * 500 + frame * 20)[:-1]
     path.write_bytes(path.read_bytes() + garbage)
     assert loaded(path) == ENTRIES[:1] and EntryFile(path).end == log.end
