@@ -163,8 +163,6 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
     [
         3,
         [],
-        ["header", 1, "a", [], []],
-        [b"header", 1, "a", [], []],
         [[HEADER, 5], True, None, True],
         [[HEADER, [[1, "a"], [], [], []]], True, 5, True],
         [[HEADER, [[1, "a"], [], [], []]]],
