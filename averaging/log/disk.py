@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from averaging.log.content_store import Store
-from averaging.log.entry_file import EntryFile, Record, chain_of, framed, missing_in, unframed, unreadable
+from averaging.log.entry_file import (
+    EntryFile,
+    Record,
+    chain_of,
+    framed,
+    missing_in,
+    of_another_version,
+    unframed,
+    unreadable,
+)
 from averaging.log.header import Ballot, Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
@@ -226,7 +235,11 @@ class Disk:
 
 
 def _content(path: Path, kind: type[T]) -> T | None:
-    """The value in a file of one frame; None if there is no file, or it is broken."""
+    """The value in a file of one frame; None if there is no file, or it is broken.
+
+    Raises:
+        StorageError: it cannot be read, or is that of another version.
+    """
     try:
         with path.open("rb") as file:
             for place, content in unframed(file):
@@ -236,6 +249,8 @@ def _content(path: Path, kind: type[T]) -> T | None:
                 logger.warning("%s is broken and was left out", path)
     except FileNotFoundError:
         pass
+    except ValueError:
+        raise of_another_version(path) from None
     except OSError as error:
         raise unreadable(path, error) from error
     return None

@@ -255,14 +255,18 @@ def newest_step(path: Path) -> int | None:
 
 
 def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
-    """Where each record begins and ends, and the record. What is broken is passed over."""
+    """Where each record begins and ends, and the record. What is broken is passed over.
+
+    Raises:
+        StorageError: the file cannot be read, or is that of another version.
+    """
     try:
         with path.open("rb") as file:
             for begin, content in unframed(file, start):
                 try:
                     record = unpack(Record, content)
-                except ValueError:
-                    continue  # a whole frame that is no record
+                except ValueError:  # a frame is whole: no disk has done that
+                    raise of_another_version(path) from None
                 yield begin, begin + _FRAME.size + len(content), record
     except FileNotFoundError:
         return
@@ -273,6 +277,14 @@ def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
 def _lost(path: Path, begin: int, end: int) -> None:
     what = "%s: bytes %d to %d are broken and were left out; other peers are asked for what was there. Check the disk"
     logger.warning(what, path, begin, end - 1)
+
+
+def of_another_version(path: Path) -> StorageError:
+    """What to say of a file whose frames are whole, and hold something else."""
+    return StorageError(
+        f"{path}: written by another version of this program; go on with that one, or move the folder away to begin "
+        "without it"
+    )
 
 
 def unreadable(path: Path, error: OSError) -> StorageError:

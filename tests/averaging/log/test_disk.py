@@ -11,9 +11,9 @@ import pytest
 
 from averaging.log import entry_file
 from averaging.log.disk import Disk, Journal
-from averaging.log.entry_file import entries_after
+from averaging.log.entry_file import entries_after, framed
 from averaging.log.header import Ballot, Gap, HeaderKind, SnapshotName
-from averaging.log.packing import unpack
+from averaging.log.packing import pack, unpack
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course, state
 from tests.averaging.log.headers import FIRST
@@ -227,6 +227,13 @@ def test_how_long_a_quorum_was_missing_counts_for_the_newest_step_alone(course: 
         course.disk.save_waited(instance, 40.5)
         found = course.restarted()
         assert found is not None and found.waited == seconds
+
+
+@pytest.mark.parametrize("name", ["accepted", "waited", "snapshots"])
+def test_a_small_file_of_another_version_is_refused(course: Course, name: str) -> None:
+    (course.folder / name).write_bytes(framed(pack([1, "another", 2, 3])))
+    with pytest.raises(StorageError, match=f"{name}: written by another version of this program"):
+        course.restarted()
 
 
 def test_a_gap_that_is_found_later_is_on_the_disk_at_once(course: Course) -> None:

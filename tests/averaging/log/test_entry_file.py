@@ -162,18 +162,18 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
     "values",
     [
         3,
-        [],
         [[HEADER, 5], True, None, True],
         [[HEADER, [[1, "a"], [], [], []]], True, 5, True],
         [[HEADER, [[1, "a"], [], [], []]]],
         [[ENTRIES[1].header.encoded, [[1, "a"], [], [], []]], True, None, True],
     ],
 )
-def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) -> None:
+def test_a_whole_frame_that_is_no_entry_is_of_another_version(path: Path, values: object) -> None:
     EntryFile(path).append(RECORDS[:1])
     content = path.read_bytes()
     path.write_bytes(content + framed(msgpack.packb(values), len(content)))
-    assert loaded(path) == ENTRIES[:1]
+    with pytest.raises(StorageError, match=f"{path}: written by another version of this program; go on with that one"):
+        loaded(path)
 
 
 def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
