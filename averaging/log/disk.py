@@ -44,7 +44,7 @@ class Found:
     snapshots: tuple[SnapshotName, ...]  # of this chain, oldest first
     base: SnapshotName  # one of them
     replay: tuple[Entry, ...]  # the last of the entries
-    accepted: tuple[Ballot, Header] | None  # for the step after the last entry; its chunks are held
+    accepted: tuple[Ballot, Header, bytes] | None  # for the step after the last entry; its chunks are held
     gaps: tuple[Gap, ...]  # older headers that are missing
     waited: float = 0.0  # seconds for which there was no quorum for the step after the last entry
 
@@ -138,10 +138,14 @@ class Disk:
                 digests.update((name.digest, *manifest.chunks))
         return digests
 
-    def save_proposal(self, ballot: Ballot, header: Header) -> None:
-        """Write down what this peer accepts, in place of what it accepted before; the chunks are in `contents`."""
+    def save_proposal(self, ballot: Ballot, header: Header, contacts: bytes = b"") -> None:
+        """Write down what this peer accepts, in place of what it accepted before; the chunks are in `contents`.
+
+        Args:
+            contacts: of the sessions to which the header gives power, for peers that do not know them.
+        """
         self.contents.flush()
-        write_file(self._accepted, framed(pack((ballot, header))), mode=0o600)
+        write_file(self._accepted, framed(pack((ballot, header, contacts))), mode=0o600)
 
     def save_waited(self, instance: str, seconds: float) -> None:
         """Write the seconds without a quorum for the step after a header; no rule of safety reads it."""
@@ -221,11 +225,11 @@ class Disk:
         is_whole = manifest.digest == name.digest and all(self.contents.has(digest) for digest in manifest.chunks)
         return manifest if is_whole else None
 
-    def _load_accepted(self, tip: Header) -> tuple[Ballot, Header] | None:
-        accepted = _content(self._accepted, tuple[Ballot, Header])
+    def _load_accepted(self, tip: Header) -> tuple[Ballot, Header, bytes] | None:
+        accepted = _content(self._accepted, tuple[Ballot, Header, bytes])
         if accepted is None:
             return None
-        _, header = accepted
+        _, header, _ = accepted
         is_next = header.previous == tip.digest and self._can_apply(header)
         return accepted if is_next else None
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk, Found
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
+from averaging.log.packing import unpack
 from averaging.log.state import State
-from averaging.protocol.messages import Accepted
+from averaging.protocol.messages import Accepted, Contact
 from averaging.shell.shell import Shell
 
 
@@ -41,7 +42,7 @@ def _opened(shell: Shell, disk: Disk, first: State) -> Found:
 def _begin(shell: Shell, found: Found) -> None:
     """Tell the machine of the state that is in the replay, and of what the store has."""
     machine, now = shell.machine, asyncio.get_running_loop().time()
-    chain, accepted = Chain(found.entries), Accepted(*found.accepted) if found.accepted is not None else None
+    chain, accepted = Chain(found.entries), _accepted(found)
     for name in found.snapshots:
         machine.fetching.made(name.digest, shell.replay.manifest(name.digest).chunks, now)
     for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
@@ -50,3 +51,10 @@ def _begin(shell: Shell, found: Found) -> None:
                 machine.fetching.arrived(digest, now)
     machine.start(chain, found.snapshots, accepted, found.gaps, found.waited)
     machine.reached(chain.tip.step, now)
+
+
+def _accepted(found: Found) -> Accepted | None:
+    if found.accepted is None:
+        return None
+    ballot, header, contacts = found.accepted
+    return Accepted(ballot, header, unpack(tuple[Contact, ...], contacts))

@@ -15,6 +15,7 @@ from typing import Any
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk, Journal
 from averaging.log.header import Entry, Gap, SnapshotName
+from averaging.log.packing import pack
 from averaging.log.snapshot import Manifest
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
@@ -213,7 +214,8 @@ class Stepping:
     # -- proposals of a coordinator
 
     async def _save(self, machine: LogPeer, accepted: Accepted) -> None:
-        work = partial(self._journal.write, lambda disk: disk.save_proposal(accepted.ballot, accepted.header))
+        contacts = pack(accepted.contacts)
+        work = partial(self._journal.write, lambda disk: disk.save_proposal(accepted.ballot, accepted.header, contacts))
         try:
             await self._in_thread(work)
         except StorageError as error:

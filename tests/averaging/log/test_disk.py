@@ -44,10 +44,10 @@ def test_others_may_not_read_anything(course: Course) -> None:
 def test_the_accepted_header_is_found_while_it_is_the_next_one(course: Course) -> None:
     accepted, ballot = course.next(HeaderKind.UPDATE, parts=(course.update(9),)), Ballot(5, "b.1")
     course.disk.save_proposal(Ballot(4, "c.0"), course.next(HeaderKind.UPDATE))
-    course.disk.save_proposal(ballot, accepted)
+    course.disk.save_proposal(ballot, accepted, b"contacts")
     found = course.restarted()
     assert found is not None
-    assert found.accepted == (ballot, accepted)
+    assert found.accepted == (ballot, accepted, b"contacts")
     course.drop(accepted.chunks[1])  # nobody votes for what it does not hold
     found = course.restarted()
     assert found is not None

@@ -71,17 +71,50 @@ def test_a_trainer_that_waits_for_a_state_is_woken_by_it(tmp_path: Path) -> None
     in_virtual_time(course)
 
 
+def test_a_coordinator_that_comes_back_knows_to_whom_its_proposal_gives_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would object to it if nobody could show them who its voters are, and these are gone."""
+
+    async def course() -> None:
+        village = Village(tmp_path, snapshot_every=1000)
+        coordinator = village.add("coordinator", begins=True)
+        shells = [village.add(name) for name in ("asha", "bela", "chand")]
+        for shell in shells:
+            village.train(shell)
+        await village.until(lambda: len(village.entries) > 2)
+        disk, saved = village.disks[coordinator.machine.me.session], list[Header]()
+        save = disk.save_proposal
+
+        def then_be_cut_off(ballot: Ballot, header: Header, contacts: bytes) -> None:
+            save(ballot, header, contacts)
+            saved.append(header)
+            village.is_cut = lambda sender, to: True
+
+        monkeypatch.setattr(disk, "save_proposal", then_be_cut_off)
+        await village.until(lambda: saved)
+        for shell in (coordinator, *shells):
+            await village.die(shell)
+        machine = village.add("coordinator", begins=True).machine
+        accepted = machine.voting.voter.accepted
+        assert accepted is not None and accepted.header == saved[-1] and accepted.header.voters
+        assert all(machine._contacts.get(voter) for voter in accepted.header.voters)
+        await village.end()
+
+    in_virtual_time(course)
+
+
 def watch_proposals(village: Village, coordinator: Shell, monkeypatch: pytest.MonkeyPatch) -> list[Header]:
     """Returns those that were saved; each must be saved after the entry before it, and before it is sent."""
     session, saved = coordinator.machine.me.session, []
     its = village.disks[session]
 
-    def save(ballot: Ballot, header: Header) -> None:
+    def save(ballot: Ballot, header: Header, contacts: bytes) -> None:
         on_disk = {entry.header.digest for entry in village.credited("coordinator")}
         assert header.previous in on_disk, "its predecessor is not on the disk"
         sent = village.sent[session]
         assert not any(isinstance(one, Propose) and one.ballot == ballot for one in sent), "it was proposed before"
-        Disk.save_proposal(its, ballot, header)
+        Disk.save_proposal(its, ballot, header, contacts)
         saved.append(header)
 
     monkeypatch.setattr(its, "save_proposal", save)
