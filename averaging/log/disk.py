@@ -44,7 +44,7 @@ class Found:
     snapshots: tuple[SnapshotName, ...]  # of this chain, oldest first
     base: SnapshotName  # one of them
     replay: tuple[Entry, ...]  # the last of the entries
-    accepted: tuple[Ballot, Header, bytes] | None  # for the step after the last entry; its chunks are held
+    accepted: tuple[Ballot, Header, bytes] | None  # for the next step, with contacts; its chunks are held
     gaps: tuple[Gap, ...]  # older headers that are missing
     waited: float = 0.0  # seconds for which there was no quorum for the step after the last entry
 

@@ -280,7 +280,7 @@ def _lost(path: Path, begin: int, end: int) -> None:
 
 
 def of_another_version(path: Path) -> StorageError:
-    """What to say of a file whose frames are whole, and hold something else."""
+    """The error for a file with whole frames that this version cannot read."""
     return StorageError(
         f"{path}: written by another version of this program; go on with that one, or move the folder away to begin "
         "without it"

@@ -1,7 +1,7 @@
 """Some chunks of the part that a coordinator reduces, to compare their pieces once the step is committed.
 
-They are those pieces that the mean was made of: a liar could send others later. Which chunks is drawn once all pieces
-of them have come, so nobody can know it before.
+The pieces are those that went into the mean, because a liar could send others later. A chunk is drawn only after its
+pieces have come, so a sender cannot know whether they will be compared.
 """
 
 import secrets
@@ -41,6 +41,6 @@ class OwnPart:
             self._drawn[place] = (chunk, mean, compare)
 
     def of(self, header: Header) -> list[Compare]:
-        """Of the chunks that were drawn, those whose means are in a header. All are forgotten."""
+        """The comparisons of drawn chunks whose means are in the header; all drawn chunks are forgotten."""
         drawn, self._drawn, self._averaged = self._drawn, [], 0
         return [compare for chunk, mean, compare in drawn if header.chunks[chunk] == mean]

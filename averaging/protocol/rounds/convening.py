@@ -104,7 +104,7 @@ class Convening:
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
-            # nobody sends the chunks of an accepted header, or too few voters promise
+            # the chunks of an accepted header are missing, or too few voters promised
             if current.failed_in is Phase.FETCHING or not current.meeting.has_promises:
                 self._has_no_quorum(now)
             self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)

@@ -98,7 +98,7 @@ def check(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProf
     """Refuse parts that a planner should not have dealt out.
 
     Raises:
-        ValueError: they do not cover all chunks once, in their order, or one names a reducer that nobody reaches.
+        ValueError: the parts do not cover all chunks once and in order, or a reducer is no reachable member.
     """
     if not covers(parts, chunks):
         raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")

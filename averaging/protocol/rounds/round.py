@@ -201,7 +201,7 @@ class Round:
         calls, contacts = self.meeting.calls, self.meeting.contacts
         accepting = {session for session in calls if contacts[session].reachable}
         self.lacks_samples = self.meeting.lacks_samples
-        if self.lacks_samples or not accepting:  # nobody could reduce
+        if self.lacks_samples or not accepting:  # no member could reduce
             self._fail()
         else:
             self.phase, instance = Phase.REDUCING, self._situation.previous.digest

@@ -41,6 +41,18 @@ def verdicts_to(found: list[Verdict]) -> Callable[[Verdict | Comparison], None]:
     return lambda one: found.append(one) if isinstance(one, Verdict) else None
 
 
+def coordinator_of(village: Village) -> tuple[Shell, list[Comparison]]:
+    """The first shell of a village, whose comparisons are gathered from now on."""
+    coordinator, found = next(iter(village.shells.values())), list[Comparison]()
+    coordinator._audited = lambda one: found.append(one) if isinstance(one, Comparison) else None
+    return coordinator, found
+
+
+def compared_in(one: Comparison) -> set[str]:
+    """Names of the senders."""
+    return {each.session.partition(".")[0] for each in one.agreement}
+
+
 def findings(found: list[Verdict]) -> set[tuple[str, Fault, bool]]:
     return {(one.session.partition(".")[0], one.fault, one.is_proof) for verdict in found for one in verdict.findings}
 
@@ -60,13 +72,12 @@ def test_where_nobody_lies_nobody_is_named(tmp_path: Path) -> None:
 def test_a_coordinator_compares_what_it_has_averaged_itself(tmp_path: Path) -> None:
     async def course() -> None:
         village, _, _ = a_village(tmp_path)
-        coordinator, found = next(iter(village.shells.values())), list[Comparison]()
-        coordinator._audited = lambda one: found.append(one) if isinstance(one, Comparison) else None
+        coordinator, found = coordinator_of(village)
         await village.until(lambda: len(found) >= 8)
         me = coordinator.machine.me.session
         for one in found:
             assert any(part.reducer == me for part in one.header.parts)
-            assert {each.session.partition(".")[0] for each in one.agreement} == set(NAMES)
+            assert compared_in(one) == set(NAMES)
             assert all(each.cosine > 0.0 and 0.0 < each.loudness < LOUDEST for each in one.agreement)
             assert {user for _, user in one.users} == {*NAMES, "coordinator"}
         await village.end()
@@ -79,8 +90,7 @@ def test_what_is_sent_after_the_mean_is_not_compared(tmp_path: Path) -> None:
 
     async def course() -> None:
         village, _, _ = a_village(tmp_path)
-        coordinator, found = next(iter(village.shells.values())), list[Comparison]()
-        coordinator._audited = lambda one: found.append(one) if isinstance(one, Comparison) else None
+        coordinator, found = coordinator_of(village)
         exchange = coordinator._exchange
         average, sent_late = exchange.average, 0
 
@@ -97,7 +107,7 @@ def test_what_is_sent_after_the_mean_is_not_compared(tmp_path: Path) -> None:
             await village.until(lambda: len(found) >= 4)
         assert sent_late
         assert all(each.cosine > 0.0 for one in found for each in one.agreement)
-        assert all({each.session.partition(".")[0] for each in one.agreement} == set(NAMES) for one in found)
+        assert all(compared_in(one) == set(NAMES) for one in found)
         await village.end()
 
     in_virtual_time(course)
