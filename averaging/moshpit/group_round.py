@@ -109,12 +109,13 @@ class GroupRound:
 
     def on_news(self, sender: str, news: Reducing | Reduced, now: float) -> None:
         """A reducer is at work, or has done its part."""
-        if self._assignments is not None:
-            self._moved_at = now
-            if isinstance(news, Reduced):
-                self._assignments.reduced(sender, news, now)
-            else:
-                self._assignments.reducing(sender, news, now)
+        if self._assignments is None:
+            return
+        if isinstance(news, Reducing):
+            self._assignments.reducing(sender, news, now)
+        elif not self._assignments.reduced(sender, news, now):
+            return  # the answer to a plan that was told again
+        self._moved_at = now
 
     def committed(self, header: Header, now: float) -> None:
         """The mean has a name: get what is missing of it."""
@@ -181,7 +182,7 @@ class GroupRound:
             if self._expected <= self._calls.keys() or now >= self._began + self._patience:
                 self._plan(now)
         elif (results := self._assignments.results(now)) is not None:
-            header = self._header(results)
+            header = self._header(self._assignments.plan.members, results)
             for session in sorted(self._calls.keys() - {self._me.session}):
                 self._send(session, Commit(Entry(header, Certificate(self.ballot))))
             self.committed(header, now)
@@ -192,15 +193,19 @@ class GroupRound:
         if not any(call.weight for call in self._calls.values()):
             self._fail()
             return
-        contacts = {session: self._contacts.get(session) for session in self._calls}
-        reachable = {session for session, contact in contacts.items() if contact is not None and contact.reachable}
-        self._moved_at, instance = now, self._call.instance
+        members = []
+        for session, call in sorted(self._calls.items()):
+            contact = self._contacts.get(session)
+            assert contact is not None
+            members.append(member_of(contact, call.buffers))
+        self._moved_at = now
         self._assignments = Assignments(
             self._session,
-            instance,
+            self._call.instance,
             self.ballot,
             self._calls,
-            reachable,
+            tuple(members),
+            {one.session for one in members if one.reachable},
             self._planner,
             self._reduction.patience,
             now,
@@ -212,13 +217,8 @@ class GroupRound:
             if session != self._me.session:
                 self._send(session, Refused(call.ballot, self.ballot))
 
-    def _header(self, results: Sequence[Reduced]) -> Header:
-        brought = []
-        for session, call in sorted(self._calls.items()):
-            contact = self._contacts.get(session)
-            assert contact is not None
-            brought.append(member_of(contact, call.buffers))
-        members, parts, exclusions = averaged(brought, results)
+    def _header(self, planned: Sequence[Member], results: Sequence[Reduced]) -> Header:
+        members, parts, exclusions = averaged(planned, results)
         return Header(
             run=self._settings.run,
             step=step_of(self.ballot.number) + 1,

@@ -1,6 +1,6 @@
 """What peers tell each other."""
 
-from averaging.log.header import Ballot, Entry, Farewell, Head, Header, SnapshotName
+from averaging.log.header import Ballot, Entry, Farewell, Head, Header, Member, SnapshotName
 from averaging.log.packing import Packed
 
 
@@ -144,31 +144,16 @@ class Plan(Message, frozen=True):
 
     instance: str
     ballot: Ballot
-    members: tuple[tuple[str, tuple[int, ...]], ...]  # session and numbers of buffers, in the order of the sum
+    members: tuple[Member, ...]  # in the order of the sum
     parts: tuple[Assignment, ...]
-    weights: tuple[int, ...] = ()  # masked tokens that each member brings, in the same order
     resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
     step_seconds: float = 0.0  # that the next global step should take
-    users: tuple[str, ...] = ()  # of the members, where loud gradients are looked for
-    on_probation: tuple[str, ...] = ()  # of these users, those whose weight counts as 0; sorted
+    on_probation: tuple[str, ...] = ()  # users among the members whose weight counts as 0; sorted
     seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
-
-    @property
-    def is_even(self) -> bool:
-        """Whether what it says of members is about all of them, or left out."""
-        return all(len(told) in (0, len(self.members)) for told in (self.weights, self.users))
-
-    def weights_by_session(self) -> dict[str, int]:
-        """Masked tokens of each member."""
-        return {session: weight for (session, _), weight in zip(self.members, self.weights, strict=True)}
-
-    def users_by_session(self) -> dict[str, str]:
-        """The user of each member."""
-        return dict(zip((session for session, _ in self.members), self.users, strict=True))
 
     def buffers_of(self, session: str) -> tuple[int, ...]:
         """The buffers that a member sends; empty for those that only receive."""
-        return next((buffers for member, buffers in self.members if member == session), ())
+        return next((one.buffers for one in self.members if one.session == session), ())
 
 
 class Piece(Message, frozen=True):

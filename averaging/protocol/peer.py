@@ -263,7 +263,7 @@ class LogPeer:
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
         promised = self.voting.voter.promised
         is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
-        is_whole = covers(plan.parts, self.session.settings.chunks) and plan.is_even
+        is_whole = covers(plan.parts, self.session.settings.chunks)
         if is_its and is_whole and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
             if plan.ballot == promised:

@@ -32,7 +32,7 @@ class Resting:
 
         Only the first plan after a header has a peer rest for longer: each of them was a step.
         """
-        trainers = {session for session, buffers in plan.members if buffers} - set(plan.resting)
+        trainers = {one.session for one in plan.members if one.buffers} - set(plan.resting)
         rests = self._session in plan.resting and bool(trainers) and now >= self._follows_from
         if rests and not (self.rests and plan.instance == self._instance):
             self._until = now + min(LASTS_MOST, max(LASTS_LEAST, LASTS * plan.step_seconds))

@@ -167,13 +167,13 @@ class Exchange:
         robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
-            users = None if robust == "off" else plan.users_by_session()
+            users = None if robust == "off" else {one.session: one.user for one in plan.members}
             receipts: tuple[Receipt, ...] = ()
             if self._signs:
                 check = partial(self.proofs.received, plan, chunk, pieces, kind)
                 pieces, receipts = await loop.run_in_executor(self._aside, check)
             excluded = set(action.senders).difference(sender for sender, _ in pieces)
-            weights = plan.weights_by_session()
+            weights = {one.session: one.weight for one in plan.members}
             work = partial(average, grid, kind, pieces, chunk, weights, robust, users, plan.on_probation)
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)
             digest = hashlib.sha256(mean.encoded).hexdigest()

@@ -14,7 +14,7 @@ from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, 
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
-from averaging.protocol.messages import Accepted, Bandwidth, Call, Contact, Goodbye, Meet, Offer, Reduced
+from averaging.protocol.messages import Accepted, Bandwidth, Call, Contact, Goodbye, Meet, Offer, Plan, Reduced
 from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 
@@ -153,20 +153,15 @@ class Meeting:
 
     # -- the header that this ballot proposes, if no other has to be proposed again
 
-    def update(self, results: Sequence[Reduced], on_probation: tuple[str, ...]) -> Header:
-        """What the members have averaged.
-
-        Args:
-            results: one for each part, in the order of the vector.
-            on_probation: as the plan has it.
-        """
-        members, parts, exclusions = averaged(self.members, results)
+    def update(self, plan: Plan, results: Sequence[Reduced]) -> Header:
+        """What the members of a plan have averaged; `results` are one for each part, in the order of the vector."""
+        members, parts, exclusions = averaged(plan.members, results)
         return self._next_header(
             HeaderKind.UPDATE,
             members=members,
             parts=parts,
             exclusions=exclusions,
-            on_probation=on_probation,
+            on_probation=plan.on_probation,
             voters=quorum.choose_voters(members, self.situation.recent),
         )
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Member
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduced, Reducing
 from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
@@ -112,8 +112,8 @@ class Assignments:
 
     Args:
         calls: of the members, by session.
+        members: the same, in the order of the sum.
         reachable: those of them to which all others have a way; the ones that are trusted reduce, if there are any.
-        users: of them, by session, where loud gradients are looked for.
     """
 
     def __init__(
@@ -122,13 +122,12 @@ class Assignments:
         instance: str,
         ballot: Ballot,
         calls: Mapping[str, Call],
+        members: tuple[Member, ...],
         reachable: Collection[str],
         planner: Planner,
         patience: Patience,
         now: float,
-        users: Mapping[str, str] | None = None,
     ):
-        members = sorted(calls.items())
         reachable = {one for one in reachable if patience.trusts(one, now)} or reachable
         profiles = [
             MemberProfile(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
@@ -138,7 +137,7 @@ class Assignments:
         self._stand_ins = [one.session for one in fattest]
         self._me, self._timeouts, self._send = session.me.session, session.timeouts, session.send
         self._patience = patience
-        self._members, chunks = list(calls), session.settings.chunks
+        chunks = session.settings.chunks
         try:
             planned = planner(chunks, profiles)
             check(planned.parts, chunks, profiles)
@@ -147,13 +146,11 @@ class Assignments:
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
-            members=tuple((one, tuple(offer.number for offer in call.buffers)) for one, call in members),
+            members=members,
             parts=planned.parts,
-            weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,
-            users=tuple(users[one] for one, _ in members) if users is not None else (),
-            on_probation=tuple(sorted(session.on_probation.intersection(users.values()))) if users is not None else (),
+            on_probation=tuple(sorted(session.on_probation.intersection(one.user for one in members))),
             seconds=planned.seconds,
         )
         self._began = now
@@ -166,8 +163,8 @@ class Assignments:
 
     def tell(self) -> None:
         """Send the plan to its members."""
-        for session in self._members:
-            self._send(session, self.plan)
+        for member in self.plan.members:
+            self._send(member.session, self.plan)
 
     def reducing(self, session: str, news: Reducing, now: float) -> None:
         """A reducer is at work, so that it is not late."""
@@ -182,14 +179,20 @@ class Assignments:
             if part.reducer == session:
                 self._heard_at[part.first] = float("-inf")
 
-    def reduced(self, session: str, result: Reduced, now: float) -> None:
-        """A part is done. The first reducer that has done it wins; members fetch by digest what they lack of it."""
+    def reduced(self, session: str, result: Reduced, now: float) -> bool:
+        """Take in that a part is done, and return whether that is new.
+
+        The first reducer that has done it wins; members fetch by digest what they lack of it.
+        """
         part = next((one for one in self.plan.parts if one.first == result.assignment.first), None)
-        if part is not None and session in self._tried[part.first] and len(result.chunks) == part.count:
-            done = replace(result, assignment=replace(part, reducer=session))
-            if part.first not in self._results and part.reducer == session:
-                self._late[session] = max(self._late.get(session, 0.0), self._unexplained(part, now))
-            self._results.setdefault(part.first, done)
+        if part is None or part.first in self._results:
+            return False
+        if session not in self._tried[part.first] or len(result.chunks) != part.count:
+            return False
+        if part.reducer == session:
+            self._late[session] = max(self._late.get(session, 0.0), self._unexplained(part, now))
+        self._results[part.first] = replace(result, assignment=replace(part, reducer=session))
+        return True
 
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""

@@ -122,9 +122,9 @@ class Reduction:
         if self.plan is None or done.plan.ballot != self.plan.ballot:
             return
         self._made.add(digest)
-        for session, _ in self.plan.members:
-            if session != self._me:
-                self._send(session, Chunk(digest))
+        for member in self.plan.members:
+            if member.session != self._me:
+                self._send(member.session, Chunk(digest))
         for part in self._parts_with(done):
             part.done[done.chunk] = digest
             part.missing.extend((session, done.chunk) for session in excluded)
@@ -137,7 +137,7 @@ class Reduction:
         return (
             digest in self._made_before - self._made  # two means may be the same
             and self.plan is not None
-            and any(session == member for member, _ in self.plan.members)
+            and any(session == one.session for one in self.plan.members)
         )
 
     def cannot_average(self, asked: Average) -> None:
@@ -169,7 +169,7 @@ class Reduction:
         if part.is_empty or chunk in part.averaging:
             return
         attempt = part.assignment.attempt
-        planned = [session for session, buffers in self.plan.members if buffers]
+        planned = [one.session for one in self.plan.members if one.buffers]
         name = Piece(self.plan.ballot, chunk, attempt)
         missing = [one for one in planned if one != self._me and name not in self._arrived.of(one)]
         # where no other's piece has come there is nothing to average without it

@@ -204,25 +204,24 @@ class Round:
         if self.lacks_samples or not accepting:  # no member could reduce
             self._fail()
         else:
-            self.phase, instance = Phase.REDUCING, self._situation.previous.digest
-            users = {session: one.user for session, one in contacts.items()} if self._settings.robust != "off" else None
+            self.phase = Phase.REDUCING
             self._assignments = Assignments(
                 self._session,
-                instance,
+                self._situation.previous.digest,
                 self.ballot,
                 calls,
+                self.meeting.members,
                 reached_by_all(calls, accepting),
                 self._plan,
                 self._patience,
                 now,
-                users,
             )
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None
         results = self._assignments.results(now)
         if results is not None:
-            self._fetch(self.meeting.update(results, self._assignments.plan.on_probation), now)
+            self._fetch(self.meeting.update(self._assignments.plan, results), now)
 
     # -- proposing
 

@@ -197,7 +197,8 @@ class Peer:
         return weight, sum(tokens * gradient[chunk] for tokens, gradient in batches) / weight
 
     def _average(self, action: Average) -> None:
-        plan, pieces, weights = action.plan, [], action.plan.weights_by_session()
+        plan, pieces = action.plan, []
+        weights = {one.session: one.weight for one in plan.members}
         for sender in action.senders:
             is_own = sender == self.session
             key = (sender, plan.ballot, action.chunk, action.attempt)

@@ -1,17 +1,20 @@
 """Who rests: as the plan of a round says, for as long as there are steps, and never all."""
 
+from msgspec.structs import replace
+
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Plan
 from averaging.protocol.resting import IN_VAIN, LASTS, LASTS_LEAST, LASTS_MOST, Resting
+from tests.averaging.log.headers import member
 
 OTHERS = {"asha", "bela"}
 
 
 def plan(instance: str, *resting: str, step_seconds: float = 1.0, senders: tuple[str, ...] = ("asha", "me")) -> Plan:
     """Three chunks, of which this peer reduces one."""
-    members = tuple((session, (0,) if session in senders else ()) for session in ("asha", "bela", "me"))
+    members = tuple(replace(member(one), buffers=(0,) if one in senders else ()) for one in ("asha", "bela", "me"))
     parts = (Assignment(0, 2, "asha", 0), Assignment(2, 1, "me", 0))
-    return Plan(instance, Ballot(1, "asha"), members, parts, (1, 1, 1), resting, step_seconds)
+    return Plan(instance, Ballot(1, "asha"), members, parts, resting, step_seconds)
 
 
 def test_a_peer_rests_from_one_plan_to_the_next() -> None:

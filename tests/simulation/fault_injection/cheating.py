@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from averaging.log.header import Header, Member
 from averaging.protocol.commit import quorum
+from averaging.protocol.messages import Plan
 from averaging.protocol.rounds.meeting import Meeting
 from tests.simulation.world import World
 
@@ -18,9 +19,9 @@ def cheats(world: World) -> Iterator[None]:
     """Sessions in `world.cheats` convene in their own interest; their votes are not enough for that."""
     honest = Meeting.update
 
-    def update(meeting: Meeting, results: Any, on_probation: tuple[str, ...]) -> Header:
+    def update(meeting: Meeting, plan: Plan, results: Any) -> Header:
         situation = meeting.situation
-        header, me = honest(meeting, results, on_probation), situation.me.session
+        header, me = honest(meeting, plan, results), situation.me.session
         if world.is_honest or me not in world.cheats:
             return header
         match header.step % 3:

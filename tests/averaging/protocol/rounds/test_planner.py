@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, HeaderKind, SnapshotName
+from averaging.log.header import Ballot, HeaderKind, Member, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Reduced, Reducing, Report
 from averaging.protocol.peer import LogPeer
@@ -58,6 +58,11 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     assert [(one.samples, one.loss) for one in current.meeting.members] == [(2, 3.0), (1, 2.0), (1, 2.0)]
 
 
+def members_of(calls: dict[str, Call]) -> tuple[Member, ...]:
+    """They bring nothing."""
+    return tuple(Member(one, one, (), 0, reachable=True) for one in sorted(calls))
+
+
 def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -> None:
     def call(bandwidth: float | None) -> Call:
         return Call("", BALLOT, (), None, None if bandwidth is None else Bandwidth(bandwidth, 2 * bandwidth))
@@ -67,7 +72,7 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
 
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
     session = Session(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), Believing())
-    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), all_to_one, Patience(), 0.0)
+    assignments = Assignments(session, "", BALLOT, calls, members_of(calls), calls.keys(), all_to_one, Patience(), 0.0)
     reducers = []
     for reducer in ("fattest.0", "b.0", "a.0", "c.0"):
         reducers.append(assignments.plan.parts[0].reducer)
@@ -89,7 +94,9 @@ def test_a_reducer_that_is_late_again_gets_no_part_and_no_stand_in_is_blamed(sig
         return Planned((Assignment(0, chunks, able[min(1, len(able) - 1)], attempt=0),), seconds=1.0)
 
     for _ in range(4):
-        assignments = Assignments(session, "", BALLOT, calls, calls.keys(), to_the_second, patience, now)
+        assignments = Assignments(
+            session, "", BALLOT, calls, members_of(calls), calls.keys(), to_the_second, patience, now
+        )
         reducers.append(assignments.plan.parts[0].reducer)
         for _ in range(40):
             now += 0.5
@@ -111,5 +118,5 @@ def test_where_nobody_can_be_trusted_all_may_reduce() -> None:
     patience.waited("fat.0", MOST, 0.0, since=0.0)
     calls = {"fat.0": Call("", BALLOT, (), None)}
     session = Session(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=5), Believing())
-    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), equal_parts, patience, 0.0)
+    assignments = Assignments(session, "", BALLOT, calls, members_of(calls), calls.keys(), equal_parts, patience, 0.0)
     assert [part.reducer for part in assignments.plan.parts] == ["fat.0"]

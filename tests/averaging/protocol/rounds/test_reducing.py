@@ -13,11 +13,12 @@ from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
+from tests.averaging.log.headers import member
 
 SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
 TIMEOUTS = SETTINGS.timeouts
 BALLOT = Ballot(1, "convener")
-PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 0),), (1, 1))
+PLAN = Plan("", BALLOT, (member("me"), member("thin")), (Assignment(0, 2, "me", 0),))
 
 
 def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
@@ -121,7 +122,7 @@ def test_a_sender_that_was_late_again_and_again_is_not_waited_for_longer_than_th
     reduction = reduction_of([], done)
     for number in range(3):
         ballot = Ballot(number + 2, "convener")
-        plan = replace(PLAN, ballot=ballot, members=(*PLAN.members, ("fast", (0,))), weights=(1, 1, 1))
+        plan = replace(PLAN, ballot=ballot, members=(*PLAN.members, member("fast")))
         reduction.begin(plan, 0.0)
         for chunk in (0, 1):
             reduction.piece("fast", Piece(ballot, chunk, 0), 0.5)
