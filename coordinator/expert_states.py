@@ -15,6 +15,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 from safetensors import SafetensorError
 
+from averaging.optimizers.schedule import schedule_factor
 from averaging.transport.loop import LoopEnded, LoopThread, join_daemon
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
@@ -37,11 +38,16 @@ CLOSING = 5.0  # seconds for streams to end
 FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
 
 
-def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: Gate) -> "ExpertStates | None":
+def open_expert_states(
+    context: RunContext, dht: DHT, identity: Identity, gate: Gate, step: Callable[[], int]
+) -> "ExpertStates | None":
     """Begin to keep states, if the run has experts; hivemind's processes must have been forked before.
 
     Hosts that start are answered from the first moment that they can join. States that the newest checkpoint has and
     the folder lacks, as after a restart from the Hub, are made of its file.
+
+    Args:
+        step: global steps that were taken; the learning rates of experts follow the run's schedule.
 
     Raises:
         StorageError: a state cannot be written.
@@ -55,7 +61,8 @@ def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: 
     swarm = Swarm(p2p, identity, gate, context.fingerprint.digest, directory)
 
     async def begin() -> StateCollection:
-        collection = StateCollection(swarm, settings, context.folder / EXPERTS)
+        factor = partial(schedule_factor, context.run.optimizer)
+        collection = StateCollection(swarm, settings, context.folder / EXPERTS, lambda: factor(step()))
         await collection.start()
         return collection
 

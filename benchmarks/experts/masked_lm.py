@@ -9,7 +9,7 @@ micro-batches. The dense term has the compute of a row's experts, and is trained
 import itertools
 import multiprocessing
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,16 @@ import torch
 from torch import Tensor, nn
 
 from app.demo.demo import DEFAULT_RUN
+from averaging.optimizers.schedule import schedule_factor
 from benchmarks.experts.convergence import DenseTerm
 from benchmarks.learning.__main__ import Text, prepared, with_changes
-from benchmarks.learning.learner import HeldOut, begun, learn, our_batches
+from benchmarks.learning.learner import MICRO_BATCH, HeldOut, begun, learn, our_batches
 from experts.calls import NoExperts
 from experts.expert import new_expert
 from experts.grid import all_uids
 from experts.layer.local import LocalExperts, LossyNetwork
 from swarm.run_file import ExpertsSection, RunFile
+from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 EXPERTS = ExpertsSection(grid=[4, 4], width=64, hidden=256, experts_of_a_row=2)
@@ -95,7 +97,7 @@ def with_experts(run: RunFile, seed: int, held_out: HeldOut, failures: float = 0
     network = LossyNetwork(failures, seed=seed)
     caller = LocalExperts(experts, learning_rate=EXPERTS.learning_rate, delay=DELAY, network=network)
     model.expert_term.mixture.caller = caller
-    loss = _trained(run, model, seed, held_out)
+    loss = _trained(run, model, seed, held_out, caller)
     model.expert_term.mixture.caller = NoExperts()
     return Outcome(loss, held_out.loss(model))
 
@@ -134,5 +136,18 @@ def outcome_of(asked: tuple[RunFile, str, int]) -> Outcome:
     return SIDES[side](with_changes(run, {"model": {"seed": seed}}), seed, HeldOut(run))
 
 
-def _trained(run: RunFile, model: PretrainingModel, seed: int, held_out: HeldOut) -> float:
-    return learn(run, model, our_batches(run, seed), held_out, run.optimizer.total_steps).end.loss
+def _trained(
+    run: RunFile, model: PretrainingModel, seed: int, held_out: HeldOut, experts: LocalExperts | None = None
+) -> float:
+    batches = our_batches(run, seed)
+    if experts is not None:
+        batches = _on_schedule(batches, run, experts)
+    return learn(run, model, batches, held_out, run.optimizer.total_steps).end.loss
+
+
+def _on_schedule(batches: Iterator[Batch], run: RunFile, experts: LocalExperts) -> Iterator[Batch]:
+    """Experts' learning rates follow the run's, as those on hosts do."""
+    for count, batch in enumerate(batches):
+        step = count * MICRO_BATCH // run.averaging.target_batch_size
+        experts.schedule_factor = schedule_factor(run.optimizer, step)
+        yield batch

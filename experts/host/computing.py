@@ -30,6 +30,7 @@ class Computing:
     def __init__(self, settings: ExpertSettings):
         self._settings = settings
         self.experts: dict[Uid, TrainedExpert] = {}
+        self.schedule_factor = 1.0  # of their learning rate
         self.rows = 0  # that were answered, in both directions
         self.served: Counter[str] = Counter()  # rows that were answered on the way back, by caller
 
@@ -68,7 +69,7 @@ class Computing:
                 of_caller.setdefault(call.caller, []).append(at)
         together = [self._together(expert, places, calls, decoded) for places in of_caller.values()]
         version = expert.version
-        answers = expert.backward(together)
+        answers = expert.backward(together, self.schedule_factor)
         outcomes = [one if isinstance(one, Outcome) else Outcome() for one in decoded]
         for (caller, places), answer in zip(of_caller.items(), answers, strict=True):
             if isinstance(answer, ValueError):

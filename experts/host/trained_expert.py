@@ -52,11 +52,14 @@ class TrainedExpert:
         """Whether a gradient counts whose forward call had this version; a standby's may be behind that."""
         return abs(self.version - version) <= self.settings.max_staleness
 
-    def backward(self, callers: Sequence[Gradients]) -> list[Tensor | NotFinite]:
+    def backward(self, callers: Sequence[Gradients], schedule_factor: float = 1.0) -> list[Tensor | NotFinite]:
         """Answer several callers, then take one step.
 
         What each caller adds to the step is clipped to `max_grad_norm`. The norm is that of the rows' gradient as if
         they were alone, so no caller's rows change what another one adds.
+
+        Args:
+            schedule_factor: of the learning rate.
 
         Returns:
             For each caller the gradients with respect to its inputs, (rows, width), at the parameters before the step;
@@ -74,7 +77,7 @@ class TrainedExpert:
             if of_parameters is not None:
                 total = of_parameters if total is None else list(torch._foreach_add(total, of_parameters))
         if total is not None:
-            self._step(total)
+            self._step(total, schedule_factor * self.settings.learning_rate)
         return answers
 
     def _gradients(self, one: Gradients) -> tuple[Tensor, list[Tensor] | None]:
@@ -101,9 +104,11 @@ class TrainedExpert:
             torch._foreach_mul_(gradients, scale)
         return gradients
 
-    def _step(self, gradients: list[Tensor]) -> None:
+    def _step(self, gradients: list[Tensor], learning_rate: float) -> None:
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient.contiguous()  # fused Adam takes its layout for granted
+        (group,) = self.optimizer.param_groups
+        group["lr"] = learning_rate
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.version += 1

@@ -88,6 +88,7 @@ class LocalExperts:
         """
         self._experts = dict(experts)
         self._optimizers = {} if learning_rate is None else _optimizers(experts, learning_rate)
+        self._learning_rate, self.schedule_factor = learning_rate or 0.0, 1.0  # by which it is multiplied
         self._delay, self._waiting = delay, deque[dict[Uid, Gradients]]()
         self._network = network or NoNetwork()
 
@@ -130,6 +131,8 @@ class LocalExperts:
                 continue
             for parameter, gradient in zip(self._experts[uid].parameters(), of_expert, strict=True):
                 parameter.grad = gradient
+            (group,) = self._optimizers[uid].param_groups
+            group["lr"] = self.schedule_factor * self._learning_rate
             self._optimizers[uid].step()
 
 

@@ -44,7 +44,7 @@ class HostingTimes:
     transfer: float = 60.0  # for a state to arrive
     transfers: float = 600.0  # for all states of a host
     handover: float = 30.0  # for standbys to take over what a host serves that leaves
-    ask: float = 30.0  # between two questions to the coordinator for newer states of what is served
+    ask: float = 30.0  # between two questions to the coordinator, for newer states and for the schedule
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,14 @@ class Hosting:
             await asyncio.sleep(self._times.look)
 
     async def _keep_asking(self) -> None:
-        """Go on from a newer state of the coordinator's, which it has after a rollback of the run."""
+        """Follow the run's schedule, and go on from a state of the coordinator's that is newer after a rollback."""
         while True:
             await asyncio.sleep(self._times.ask)
             try:
                 versions = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
-                for uid in sorted(await self._recovering.newer(versions)):
+                newer = await self._recovering.newer(versions)
+                self.worker.computing.schedule_factor = self._recovering.schedule_factor
+                for uid in sorted(newer):
                     await self._replace(uid)
             except Exception:
                 logger.exception("the coordinator was not asked for newer states of experts")
@@ -235,7 +237,9 @@ class Hosting:
             logger.info(f"expert {uid} is served by another host now")
             await self.worker.between(experts.pop, uid)
             self._copying.had.add(uid)
-        for uid in sorted(await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)):
+        ready = await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)
+        self.worker.computing.schedule_factor = self._recovering.schedule_factor
+        for uid in sorted(ready):
             expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
             logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)

@@ -1,4 +1,4 @@
-"""What a host asks the coordinator: whether it keeps a newer state of an expert.
+"""What a host asks the coordinator: whether it keeps a newer state of an expert, and where the run's schedule is.
 
 It asks before it serves one, and now and then while it does, because a rollback of the run makes older states the
 newest.
@@ -57,6 +57,7 @@ class Recovering:
     ):
         self._connect, self._coordinator, self._settings, self._files = connect, coordinator, settings, files
         self._state = state
+        self.schedule_factor = 1.0  # that the coordinator has told last: learning rates are multiplied by it
         self._ready: set[Uid] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -86,6 +87,7 @@ class Recovering:
             return found
         connection = self._connect(PeerID.from_base58(coordinator))
         try:
+            await self._greet(connection)
             for uid, version in sorted(versions.items()):
                 async with within(self._state):
                     came = await self._fetch(connection, uid, version)
@@ -105,8 +107,7 @@ class Recovering:
     async def _ask(self, coordinator: PeerID, uids: Set[Uid]) -> None:
         connection = self._connect(coordinator)
         try:
-            async with within(ANSWER):
-                await connection.ask(Kind.PING)
+            await self._greet(connection)
             for uid in sorted(uids):
                 version = self._files.versions.get(uid, 0)
                 async with within(self._state):
@@ -120,6 +121,13 @@ class Recovering:
             logger.exception("the coordinator was not asked for states")
         finally:
             connection.close()
+
+    async def _greet(self, connection: HostConnection) -> None:
+        """See that the coordinator is there, and how far the run is."""
+        async with within(ANSWER):
+            answer, _ = await connection.ask(Kind.PING)
+        if 0.0 <= answer.schedule_factor <= 1.0:
+            self.schedule_factor = answer.schedule_factor
 
     async def _fetch(self, connection: HostConnection, uid: Uid, version: int) -> "Fetched":
         """Make our file the coordinator's state of an expert, if that is newer than a version."""

@@ -7,7 +7,7 @@ read only while few of its requests wait, so a caller that sends more waits for 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hivemind.p2p import P2P, PeerID
@@ -49,6 +49,7 @@ class ExpertService:
         gate: checks passes and has ours.
         run: fingerprint of the run.
         kept: states that are handed out, but not served.
+        schedule_factor: what experts' learning rates are multiplied by now; a coordinator knows it.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class ExpertService:
         settings: ExpertSettings,
         worker: Worker,
         kept: StateFiles | None = None,
+        schedule_factor: Callable[[], float] = lambda: 1.0,
     ):
         self._p2p, self._worker, self._limits, self._kept = p2p, worker, worker.limits, kept
         self._settings, self._greeting = settings, Greeting(gate, run, settings)
+        self._schedule_factor = schedule_factor
         self._longest_payload = 2 * encoded_bytes(self._limits.request_rows, settings.width)
         self._streams: set[asyncio.Task[Any]] = set()
         self._users: Counter[str] = Counter()  # streams of each
@@ -160,7 +163,7 @@ class ExpertService:
     async def _looked_up(self, request: Request, user: str) -> tuple[Answer, list[bytes]]:
         if request.kind is Kind.PING:
             await self._worker.between(lambda: None)  # the host is alive if it computes
-            return Answer(request.number), []
+            return Answer(request.number, schedule_factor=self._schedule_factor()), []
         if len(request.parts) != 1:
             return Answer(request.number), []
         (part,) = request.parts

@@ -4,7 +4,7 @@ A host asks for them before it serves an expert (`experts/remote/recovering.py`)
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
 from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +42,19 @@ class Collected:
 
 
 class StateCollection:
-    """Keeps states in a folder. Everything is called in the event loop."""
+    """Keeps states in a folder. Everything is called in the event loop.
 
-    def __init__(self, swarm: Swarm, settings: ExpertSettings, folder: Path):
+    Args:
+        schedule_factor: what experts' learning rates are multiplied by now. Hosts ask for it.
+    """
+
+    def __init__(self, swarm: Swarm, settings: ExpertSettings, folder: Path, schedule_factor: Callable[[], float]):
         self._swarm, self._settings = swarm, settings
         self.files = StateFiles(folder, settings)
         self._worker = Worker(Computing(settings), HostLimits())
-        self._service = ExpertService(swarm.p2p, swarm.gate, swarm.run, settings, self._worker, self.files)
+        self._service = ExpertService(
+            swarm.p2p, swarm.gate, swarm.run, settings, self._worker, self.files, schedule_factor
+        )
         self._working: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -18,7 +18,7 @@ from experts.host.call_queue import Call, Direction
 from experts.host.settings import ExpertSettings, HostLimits
 from swarm.tasks import within
 
-VERSION = 1  # of everything here
+VERSION = 2  # of everything here
 LONGEST_HELLO = 1024  # bytes
 LONGEST_HEAD = 64 * 2**10
 MOST_PARTS = 256  # experts in one request
@@ -80,6 +80,7 @@ class Answer(_Packed, frozen=True):
 
     number: int
     results: tuple[Result, ...] = ()
+    schedule_factor: float = 1.0  # of a coordinator to a ping: what experts' learning rates are multiplied by now
 
 
 def message(head: Any, *payload: bytes) -> bytes:

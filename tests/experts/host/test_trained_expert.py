@@ -48,6 +48,18 @@ def test_a_step_is_one_of_torchs_adam():
     torch.testing.assert_close(flat(list(expert.network.parameters())), flat(list(twin.parameters())))
 
 
+def test_the_first_step_is_as_long_as_the_schedule_says():
+    moved = []
+    for factor in (1.0, 0.5, 0.0):
+        expert = TrainedExpert(UID, SETTINGS)
+        before = weights(expert)
+        expert.backward([sent()], factor)
+        assert expert.version == 1
+        moved.append(weights(expert) - before)
+    torch.testing.assert_close(moved[1], moved[0] / 2, rtol=1e-4, atol=1e-7)
+    assert moved[0].abs().max() > 0 and not moved[2].any()
+
+
 def test_it_learns():
     expert = TrainedExpert(UID, SETTINGS)
     inputs = sent().inputs
@@ -64,7 +76,7 @@ def test_a_caller_with_huge_gradients_adds_no_more_than_a_usual_one():
     seen: list[Tensor] = []
     for scale in (1e3, 1e9):
         expert = TrainedExpert(UID, SETTINGS)
-        expert._step = lambda gradients: seen.append(flat(gradients))  # type: ignore[method-assign]
+        expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign]
         expert.backward([sent(seed=1), sent(scale=scale, seed=2)])
     torch.testing.assert_close(seen[0], seen[1])
     assert float(seen[0].norm()) <= 2 * SETTINGS.max_grad_norm + 1e-5
@@ -76,7 +88,7 @@ def test_small_gradients_are_not_scaled():
     expert.network(one.inputs).backward(one.outputs)
     expected = torch.cat([parameter.grad.flatten() for parameter in expert.parameters if parameter.grad is not None])
     seen: list[Tensor] = []
-    expert._step = lambda gradients: seen.append(flat(gradients))  # type: ignore[method-assign]
+    expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign]
     expert.backward([one])
     torch.testing.assert_close(seen[0], expected)
 

@@ -50,6 +50,14 @@ def test_an_expert_takes_a_step_of_adam_with_each_backward_call_and_the_others_n
     assert torch.equal(parameters(experts[B]), before)
 
 
+def test_experts_follow_a_schedule():
+    experts = two_experts()
+    caller, before = LocalExperts(experts), parameters(experts[A])
+    caller.schedule_factor = 0.0
+    caller.backward({A: rows()}, {A: rows(seed=1)})
+    assert torch.equal(parameters(experts[A]), before)
+
+
 def test_a_gradient_is_applied_after_the_delay():
     experts = two_experts()
     caller = LocalExperts(experts, delay=2)

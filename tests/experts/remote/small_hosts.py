@@ -44,7 +44,10 @@ class Host:
         self.computing = Computing(SETTINGS)
         self.computing.experts = {uid: TrainedExpert(uid, SETTINGS) for uid in uids}
         self.worker = Worker(self.computing, limits)
-        self.service = ExpertService(p2p, gate, RUN, SETTINGS, self.worker)
+        self.schedule_factor = 1.0  # that it tells
+        self.service = ExpertService(
+            p2p, gate, RUN, SETTINGS, self.worker, schedule_factor=lambda: self.schedule_factor
+        )
 
     async def start(self) -> None:
         self._running = asyncio.create_task(self.worker.run())

@@ -1,6 +1,7 @@
 """Calls over real streams: what is asked, and what comes back."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,10 +9,14 @@ import torch
 from experts.codec import decode, encode
 from experts.host.call_queue import Call
 from experts.host.computing import Outcome
+from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.layer.calling import call_experts
 from experts.layer.gate import Choice
-from tests.experts.remote.small_hosts import ALL, SETTINGS, Host, SmallHosts, rows, sent
+from experts.remote.connection import HostConnection
+from experts.remote.greeting import Greeting
+from experts.remote.recovering import Recovering
+from tests.experts.remote.small_hosts import ALL, RUN, SETTINGS, Host, SmallHosts, rows, sent
 from tests.support.waiting import wait_until
 
 A, B = ALL[0], ALL[1]
@@ -54,6 +59,18 @@ def test_rows_that_came_back_both_ways_are_counted_for_their_host(hosts: SmallHo
     there.computing.experts.clear()
     caller.backward(inputs, gradients)
     assert caller.served == {peer_of(here): 24, peer_of(there): 8}, "what is refused was not served"
+
+
+def test_a_host_hears_from_the_coordinator_where_the_schedule_is(hosts: SmallHosts, tmp_path: Path):
+    coordinator, p2p = hosts.host([A]), hosts.peers.daemon()
+    coordinator.schedule_factor = 0.25
+    greeting = Greeting(hosts.guarded.gate("host", p2p.peer_id), RUN, SETTINGS)
+    files = StateFiles(tmp_path / "states", SETTINGS)
+    asking = Recovering(
+        lambda peer: HostConnection(p2p, greeting, SETTINGS, peer), lambda: peer_of(coordinator), SETTINGS, files, 60.0
+    )
+    hosts.loop.call(asking.newer({A: 5}))
+    assert asking.schedule_factor == 0.25
 
 
 def test_one_request_goes_to_each_host(hosts: SmallHosts):

@@ -44,6 +44,7 @@ class Peer:
         self.versions = dict(serves)  # in its record
         self.asked: list[Uid] = []
         self.hangs = self.leaves = False
+        self.schedule_factor = 1.0  # of a coordinator
         self.refuses: dict[Uid, str] = {}
         self.copies: dict[Uid, int] = {}  # in its record
         self.stored_at: float | None = None  # its record; now, if None
@@ -63,7 +64,7 @@ class Peer:
         if self.hangs:
             await asyncio.sleep(1e9)
         if kind is Kind.PING:
-            return Answer(0), b""
+            return Answer(0, schedule_factor=self.schedule_factor), b""
         uid = parts[0].uid
         if uid in self.refuses:
             return Answer(0, (Result(uid, refused=self.refuses[uid]),)), b""

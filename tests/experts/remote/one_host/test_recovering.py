@@ -1,6 +1,7 @@
 """What a host serves when the coordinator keeps states: in virtual time."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -32,6 +33,24 @@ def test_each_expert_begins_with_the_state_that_has_most_steps(scene: Scene, coo
         assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
         assert scene.files == {A: 7, B: 5, C: 2, D: 0}
         assert sorted(coordinator.asked) == [A, B, C, D], "once each"
+
+    scene.play(course)
+
+
+def test_the_learning_rate_follows_the_runs_schedule_as_the_coordinator_tells_it(scene: Scene, coordinator: Peer):
+    coordinator.schedule_factor = 0.75
+
+    async def course() -> None:
+        computing = scene.hosting.worker.computing
+        await asyncio.sleep(SETTLED)
+        assert computing.schedule_factor == 0.75
+        for told, then in ((0.5, 0.5), (math.nan, 0.5), (1.5, 0.5), (-0.1, 0.5), (0.0, 0.0)):
+            coordinator.schedule_factor = told
+            await asyncio.sleep(2 * TIMES.ask)
+            assert computing.schedule_factor == then
+        coordinator.schedule_factor, coordinator.hangs = 1.0, True
+        await asyncio.sleep(2 * TIMES.ask)
+        assert computing.schedule_factor == 0.0, "while the coordinator is away it stays"
 
     scene.play(course)
 

@@ -23,7 +23,7 @@ PATIENCE = 600.0
 @pytest.fixture
 def collection(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateCollection:
     monkeypatch.setattr(state_collection, "HostConnection", lambda *arguments: scene.peers[arguments[-1]])
-    return StateCollection(scene.hosting._swarm, SETTINGS, tmp_path / "kept")
+    return StateCollection(scene.hosting._swarm, SETTINGS, tmp_path / "kept", lambda: 1.0)
 
 
 def collecting(collection: StateCollection, meanwhile: Callable[[], Awaitable[None]] | None = None) -> Collected:
