@@ -5,6 +5,9 @@ quarter of float32. The error of an element is at most half of the scale, 0.4 % 
 all scales, then all rows, little-endian.
 """
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,13 +27,27 @@ def encode(rows: Tensor) -> bytes:
 
     A row that is not finite is encoded, too; `decode` refuses it.
     """
+    (encoded,) = encode_each(rows, [len(rows)])
+    return encoded
+
+
+def encode_each(rows: Tensor, counts: Sequence[int]) -> list[bytes]:
+    """Encode so many rows, and the next so many, each on their own: faster than one call for each."""
     rows = rows.detach().to("cpu", torch.float32)
     if not rows.numel():
-        return bytes(encoded_bytes(*rows.shape))
+        return [bytes(encoded_bytes(count, rows.shape[1])) for count in counts]
     scales = rows.abs().amax(dim=1) / STEPS
     # the smallest numbers have no inverse; elements of a row that is not finite are arbitrary, and its scale tells
     elements = (rows / scales.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).round_().to(torch.int8)
-    return scales.numpy().astype("<f4").tobytes() + elements.numpy().tobytes()
+    ends = list(itertools.accumulate(counts))
+    runs = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]
+    all_scales, all_elements = scales.numpy().astype("<f4"), elements.numpy()
+    return [all_scales[run].tobytes() + all_elements[run].tobytes() for run in runs]
+
+
+def is_finite(encoded: bytes, rows: int) -> bool:
+    """Whether so many rows were finite when they were encoded."""
+    return bool(np.isfinite(np.frombuffer(encoded, "<f4", rows)).all())
 
 
 def decode(data: bytes | memoryview, rows: int, width: int) -> Tensor:

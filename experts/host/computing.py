@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from experts.codec import decode, encode, encoded_bytes
+from experts.codec import decode, encode_each, encoded_bytes, is_finite
 from experts.grid import Uid
 from experts.host.call_queue import Call, Direction
 from experts.host.settings import ExpertSettings
@@ -57,9 +56,8 @@ class Computing:
         good = [tensors[0] for tensors in decoded if not isinstance(tensors, Outcome)]
         if not good:
             return [one for one in decoded if isinstance(one, Outcome)]
-        outputs = expert.forward(torch.cat(good) if len(good) > 1 else good[0])
-        pieces = iter(outputs.split([len(one) for one in good]))
-        return [one if isinstance(one, Outcome) else self._answer(next(pieces), expert.version) for one in decoded]
+        answers = iter(self._answers(expert.forward(_cat(good)), [len(one) for one in good], expert.version))
+        return [one if isinstance(one, Outcome) else next(answers) for one in decoded]
 
     def _backward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
         decoded = [self._decoded(call) for call in calls]
@@ -76,8 +74,9 @@ class Computing:
                 for at in places:
                     outcomes[at] = Outcome(refused=str(answer))
                 continue
-            for at, piece in zip(places, answer.split([calls[at].rows for at in places]), strict=True):
-                outcomes[at] = self._answer(piece, version)
+            counts = [calls[at].rows for at in places]
+            for at, outcome in zip(places, self._answers(answer, counts, version), strict=True):
+                outcomes[at] = outcome
                 self.served[caller] += 0 if outcomes[at].refused else calls[at].rows
         return outcomes
 
@@ -89,8 +88,8 @@ class Computing:
         decoded: Sequence[tuple[Tensor, ...] | Outcome],
     ) -> Gradients:
         pairs = [pair for at in places if not isinstance(pair := decoded[at], Outcome)]
-        is_fresh = [expert.is_fresh(calls[at].version) for at in places for _ in range(calls[at].rows)]
-        return Gradients(torch.cat([one[0] for one in pairs]), torch.cat([one[1] for one in pairs]), is_fresh)
+        is_fresh = [fresh for at in places for fresh in [expert.is_fresh(calls[at].version)] * calls[at].rows]
+        return Gradients(_cat([one[0] for one in pairs]), _cat([one[1] for one in pairs]), is_fresh)
 
     def _decoded(self, call: Call) -> tuple[Tensor, ...] | Outcome:
         """Inputs, and gradients on the way back; or why there are none."""
@@ -104,8 +103,17 @@ class Computing:
         except ValueError as error:
             return Outcome(refused=str(error))
 
-    def _answer(self, rows: Tensor, version: int) -> Outcome:
-        if not np.isfinite(rows.numpy()).all():  # several times as fast as torch's
-            return Outcome(refused="the expert's answer is not finite")
-        self.rows += len(rows)
-        return Outcome(encode(rows), version)
+    def _answers(self, rows: Tensor, counts: Sequence[int], version: int) -> list[Outcome]:
+        """To calls of so many rows each."""
+        outcomes = []
+        for count, encoded in zip(counts, encode_each(rows, counts), strict=True):
+            if is_finite(encoded, count):
+                self.rows += count
+                outcomes.append(Outcome(encoded, version))
+            else:
+                outcomes.append(Outcome(refused="the expert's answer is not finite"))
+        return outcomes
+
+
+def _cat(tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

@@ -22,7 +22,7 @@ class ExpertsSection(Section):
     experts_of_a_row: Count = Field(2, description="experts that are called for each row")
     off_share: float = Field(0.15, ge=0, lt=1, description="share of the training batches in which no expert is called")
     balancing: float = Field(0.01, ge=0, description="weight of the loss that keeps the gate from using a few alone")
-    learning_rate: float = Field(1e-3, gt=0, description="of each expert's Adam, which its host steps")
+    learning_rate: float = Field(1e-3, gt=0, description="of each expert's Adam, at its highest")
     timeout: Seconds = Field(3.0, description="seconds that a trainer waits for hosts, forward and again backward")
 
     @model_validator(mode="after")

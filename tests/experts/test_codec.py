@@ -6,7 +6,7 @@ import struct
 import pytest
 import torch
 
-from experts.codec import decode, encode, encoded_bytes
+from experts.codec import decode, encode, encode_each, encoded_bytes, is_finite
 
 
 def random_rows(rows: int, width: int, seed: int = 0) -> torch.Tensor:
@@ -40,10 +40,17 @@ def test_half_precision_is_encoded_as_float32_is():
     assert encode(rows) == encode(rows.float())
 
 
+@pytest.mark.parametrize("counts", [[7], [3, 4], [1, 0, 6]])
+def test_runs_of_rows_are_encoded_as_if_they_were_alone(counts: list[int]):
+    rows = random_rows(7, 16)
+    assert encode_each(rows, counts) == [encode(some) for some in rows.split(counts)]
+
+
 @pytest.mark.parametrize("element", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_can_be_sent_and_is_refused(element: float):
     rows = random_rows(3, 8)
     rows[1, 2] = element
+    assert [is_finite(one, 1) for one in encode_each(rows, [1, 1, 1])] == [True, False, True]
     with pytest.raises(ValueError, match="not finite"):
         decode(encode(rows), 3, 8)
 
