@@ -2,8 +2,9 @@
 
 All models see the same samples of `runs/demo.yaml`, begin as its coordinator begins, and take the same steps: more than
 the demo's, and at a lower rate, because in few steps it is the trunk alone that learns. With experts the model is that
-of a run with a section `experts`. Experts take their own steps, late, and all of them are off in 15 % of the
-micro-batches. The dense term has the compute of a row's experts, and is trained by the run's optimizer as the trunk is.
+of `sahaj demo --experts 16`. Experts take their own steps, late, on the run's schedule, and all of them are off in 15 %
+of the micro-batches. The dense term has the compute of a row's experts, and is trained by the run's optimizer as the
+trunk is.
 """
 
 import itertools
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from app.demo.demo import DEFAULT_RUN
+from app.demo.experts import experts_section
 from averaging.optimizers.schedule import schedule_factor
 from benchmarks.experts.convergence import DenseTerm
 from benchmarks.learning.__main__ import Text, prepared, with_changes
@@ -31,10 +33,10 @@ from swarm.run_file import ExpertsSection, RunFile
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
-EXPERTS = ExpertsSection(grid=[4, 4], width=64, hidden=256, experts_of_a_row=2)
+EXPERTS = ExpertsSection(**experts_section(16))
 DELAY = 16  # backward calls
 FAILURES = 0.1
-OPTIMIZER = {"total_steps": 400, "warmup_steps": 20, "learning_rate": 1.2e-2, "weight_decay": 0.1}
+OPTIMIZER = {"total_steps": 800, "warmup_steps": 40, "learning_rate": 1.2e-2, "weight_decay": 0.1}
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,6 @@ class AddedTerm:
         return output + added
 
 
-def plain(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
-    """The model of the run."""
-    loss = _trained(run, begun(run), seed, held_out)
-    return Outcome(loss, loss)
-
-
 def dense(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
     """With a term of the compute of a row's experts."""
     model = begun(run)
@@ -103,7 +99,6 @@ def with_experts(run: RunFile, seed: int, held_out: HeldOut, failures: float = 0
 
 
 SIDES: dict[str, Callable[[RunFile, int, HeldOut], Outcome]] = {
-    "no term": plain,
     "dense": dense,
     "16 experts": with_experts,
     "16 experts, failing": partial(with_experts, failures=FAILURES),
