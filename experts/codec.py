@@ -38,7 +38,8 @@ def encode_each(rows: Tensor, counts: Sequence[int]) -> list[bytes]:
         return [bytes(encoded_bytes(count, rows.shape[1])) for count in counts]
     scales = rows.abs().amax(dim=1) / STEPS
     # the smallest numbers have no inverse; elements of a row that is not finite are arbitrary, and its scale tells
-    elements = (rows / scales.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).round_().to(torch.int8)
+    inverse = scales.clamp_min(torch.finfo(torch.float32).tiny).reciprocal_().unsqueeze(1)
+    elements = (rows * inverse).round_().to(torch.int8)
     ends = list(itertools.accumulate(counts))
     runs = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]
     all_scales, all_elements = scales.numpy().astype("<f4"), elements.numpy()
@@ -50,8 +51,11 @@ def is_finite(encoded: bytes, rows: int) -> bool:
     return bool(np.isfinite(np.frombuffer(encoded, "<f4", rows)).all())
 
 
-def decode(data: bytes | memoryview, rows: int, width: int) -> Tensor:
+def decode(data: bytes | memoryview, rows: int, width: int, into: Tensor | None = None) -> Tensor:
     """Decode what `encode` made of so many rows.
+
+    Args:
+        into: float32, (rows, width), contiguous, in which they are written; by default it is a new one.
 
     Returns:
         float32, (rows, width), finite.
@@ -66,4 +70,6 @@ def decode(data: bytes | memoryview, rows: int, width: int) -> Tensor:
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(scales * LOWEST).all():
             raise ValueError("a row is not finite")
-    return torch.from_numpy(elements * scales.astype(np.float32))
+    into = torch.empty(rows, width) if into is None else into
+    np.multiply(elements, scales.astype(np.float32), out=into.numpy())
+    return into

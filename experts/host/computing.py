@@ -52,56 +52,60 @@ class Computing:
         return [outcomes[at] for at in range(len(calls))]
 
     def _forward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
-        decoded = [self._decoded(call) for call in calls]
-        good = [tensors[0] for tensors in decoded if not isinstance(tensors, Outcome)]
-        if not good:
-            return [one for one in decoded if isinstance(one, Outcome)]
-        answers = iter(self._answers(expert.forward(_cat(good)), [len(one) for one in good], expert.version))
-        return [one if isinstance(one, Outcome) else next(answers) for one in decoded]
+        (inputs,), refused = self._decoded(calls)
+        counts = [call.rows for call, why in zip(calls, refused, strict=True) if not why]
+        answers = iter(self._answers(expert.forward(inputs), counts, expert.version))
+        return [Outcome(refused=why) if why else next(answers) for why in refused]
 
     def _backward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
-        decoded = [self._decoded(call) for call in calls]
+        outcomes = [Outcome()] * len(calls)
         of_caller: dict[str, list[int]] = {}
         for at, call in enumerate(calls):
-            if not isinstance(decoded[at], Outcome):
-                of_caller.setdefault(call.caller, []).append(at)
-        together = [self._together(expert, places, calls, decoded) for places in of_caller.values()]
+            of_caller.setdefault(call.caller, []).append(at)
+        places, sent = [], []  # of the calls that can be read, by caller
+        for its in of_caller.values():
+            (inputs, gradients), refused = self._decoded([calls[at] for at in its])
+            for at, why in zip(its, refused, strict=True):
+                outcomes[at] = Outcome(refused=why)
+            readable = [at for at in its if not outcomes[at].refused]
+            is_fresh = [fresh for at in readable for fresh in [expert.is_fresh(calls[at].version)] * calls[at].rows]
+            if readable:
+                places.append(readable)
+                sent.append(Gradients(inputs, gradients, is_fresh))
         version = expert.version
-        answers = expert.backward(together, self.schedule_factor)
-        outcomes = [one if isinstance(one, Outcome) else Outcome() for one in decoded]
-        for (caller, places), answer in zip(of_caller.items(), answers, strict=True):
+        for its, answer in zip(places, expert.backward(sent, self.schedule_factor), strict=True):
             if isinstance(answer, ValueError):
-                for at in places:
-                    outcomes[at] = Outcome(refused=str(answer))
-                continue
-            counts = [calls[at].rows for at in places]
-            for at, outcome in zip(places, self._answers(answer, counts, version), strict=True):
+                answers = [Outcome(refused=str(answer))] * len(its)
+            else:
+                answers = self._answers(answer, [calls[at].rows for at in its], version)
+            for at, outcome in zip(its, answers, strict=True):
                 outcomes[at] = outcome
-                self.served[caller] += 0 if outcomes[at].refused else calls[at].rows
+                self.served[calls[at].caller] += 0 if outcome.refused else calls[at].rows
         return outcomes
 
-    def _together(
-        self,
-        expert: TrainedExpert,
-        places: Sequence[int],
-        calls: Sequence[Call],
-        decoded: Sequence[tuple[Tensor, ...] | Outcome],
-    ) -> Gradients:
-        pairs = [pair for at in places if not isinstance(pair := decoded[at], Outcome)]
-        is_fresh = [fresh for at in places for fresh in [expert.is_fresh(calls[at].version)] * calls[at].rows]
-        return Gradients(_cat([one[0] for one in pairs]), _cat([one[1] for one in pairs]), is_fresh)
+    def _decoded(self, calls: Sequence[Call]) -> tuple[list[Tensor], list[str]]:
+        """Read calls of one direction.
 
-    def _decoded(self, call: Call) -> tuple[Tensor, ...] | Outcome:
-        """Inputs, and gradients on the way back; or why there are none."""
-        length = encoded_bytes(call.rows, self._settings.width)
-        count = 2 if call.direction is Direction.BACKWARD else 1
-        try:
-            if len(call.data) != count * length:
-                raise ValueError(f"{len(call.data)} bytes are not {call.rows} rows")
-            parts = [call.data[at * length : (at + 1) * length] for at in range(count)]
-            return tuple(decode(part, call.rows, self._settings.width) for part in parts)
-        except ValueError as error:
-            return Outcome(refused=str(error))
+        Returns:
+            Inputs, and gradients on the way back, of all calls that can be read, one after the other; and for each call
+            why it cannot, or nothing.
+        """
+        width, copies = self._settings.width, 2 if calls[0].direction is Direction.BACKWARD else 1
+        tensors = [torch.empty(sum(call.rows for call in calls), width) for _ in range(copies)]
+        refused, begin = [], 0
+        for call in calls:
+            length, end = encoded_bytes(call.rows, width), begin + call.rows
+            try:
+                if len(call.data) != copies * length:
+                    raise ValueError(f"{len(call.data)} bytes are not {call.rows} rows")
+                for at, tensor in enumerate(tensors):
+                    decode(call.data[at * length : (at + 1) * length], call.rows, width, into=tensor[begin:end])
+            except ValueError as error:
+                refused.append(str(error))
+                continue
+            refused.append("")
+            begin = end
+        return [tensor[:begin] for tensor in tensors], refused
 
     def _answers(self, rows: Tensor, counts: Sequence[int], version: int) -> list[Outcome]:
         """To calls of so many rows each."""
@@ -113,7 +117,3 @@ class Computing:
             else:
                 outcomes.append(Outcome(refused="the expert's answer is not finite"))
         return outcomes
-
-
-def _cat(tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
