@@ -5,10 +5,12 @@
 
 16 peers compute real gradients of a small model of the demo's kind, from the demo's text; they weigh 8 to 512 samples
 in a global step. Pieces, means and optimizer steps are made by the functions that make them in a run. Liars have 6, 15
-or 25 % of the weight, two of them in the last case. `clean`: they compute and say what is true; `attacked`: with
-`access.robust: enforce`, the coordinator's audits included; `undefended`: with `off`, in the first two seeds alone.
-Losses are in nats, medians of the seeds, and so is how far `attacked` is above the `clean` of the same seed; those that
-were flagged, on probation or shut out are counted over all seeds.
+or 25 % of the weight, two of them in the last case. `clean`: they compute and say what is true; `guarded`: the same
+with `access.robust: enforce`, which hears nobody with more than 15 % of the weight; `attacked`: they lie, with
+`enforce` and the coordinator's audits; `undefended`: with `off`, in the first two seeds alone. Losses are in nats,
+medians of the seeds. So are `above`, from the `clean` of the same seed to `attacked`, and `by_liars`, from its
+`guarded`; both have a mean and its standard error as well. Those that were flagged, on probation or shut out are
+counted over all seeds.
 
 With `--other`, text in another language (JSONL), three of the honest peers have that text. What counts there is the
 share of their weight that scaling down and probation take from them.
@@ -24,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.poison.attacks import ATTACKS
-from benchmarks.poison.measuring import SHARES, measured, prepared
+from benchmarks.poison.measuring import DIFFERENCES, SHARES, measured, prepared
 from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
@@ -57,11 +59,11 @@ def main(
 
 def table(figures: dict[str, Any]) -> Table:
     """The figures for people."""
-    losses_of = ("clean", "attacked", "above", "undefended")
+    losses_of = ("clean", "guarded", "attacked", "above", "by_liars", "undefended")
     shown = Table("attack", "weight", *losses_of, "honest lose", "liars lose", "flagged", "on probation", "shut out")
     for name, by_share in figures["attacks"].items():
         for share, row in by_share.items():
-            losses = (f"{row[key]:.3f}" for key in losses_of)
+            losses = [_shown(row, key) for key in losses_of]
             shown.add_row(
                 name,
                 share,
@@ -73,7 +75,7 @@ def table(figures: dict[str, Any]) -> Table:
                 f"{row['liars_shut_out']:.0f} liars, {row['honest_shut_out']:.0f} others",
             )
     if (other := figures["other_text"]) is not None:
-        losses = (f"{other[key]:.3f}" for key in ("clean", "attacked", "above"))
+        losses = [f"{other[key]:.3f}" if key in other else "" for key in losses_of[:-1]]
         shown.add_row(
             "none, another text",
             "",
@@ -86,6 +88,11 @@ def table(figures: dict[str, Any]) -> Table:
             f"{other['shut_out']:.0f}",
         )
     return shown
+
+
+def _shown(row: dict[str, float], key: str) -> str:
+    median = f"{row[key]:.3f}"
+    return f"{row[f'{key}_mean']:.3f} ± {row[f'{key}_error']:.3f}, {median}" if key in DIFFERENCES else median
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ from rich.console import Console
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks.learning.learner import HeldOut, begun, make_tokenizer
-from benchmarks.poison.attacks import ATTACKS, Attack
+from benchmarks.poison.attacks import ATTACKS, NOBODY, Attack
 from benchmarks.poison.course import Course, Peer, peer_with, weights_with
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 
 SHARES = {6: 1, 15: 1, 25: 2}  # percent of the weight, and how many liars have it
 FOREIGN = (32, 64, 128)  # samples of the honest peers whose text is another
+DIFFERENCES = ("above", "by_liars")  # of losses
 UNDEFENDED = 2  # seeds that are measured without `access.robust`, too
 CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs, and yet of 11 chunks
     "model": {"hidden_size": 32, "embedding_size": 32, "intermediate_size": 128, "num_attention_heads": 2},
@@ -73,10 +74,11 @@ def of_seed(
         share, peers = f"{percent} %", peers_of(run, percent / 100, SHARES[percent], seed)
         honest = [peer.name for peer in peers if not peer.lies]
         liars = [peer.name for peer in peers if peer.lies]
-        clean = course.train(peers, ATTACKS[0], "off").loss
+        clean, guarded = course.train(peers, NOBODY, "off").loss, course.train(peers, NOBODY, "enforce")
         for attack in (one for one in ATTACKS if one.name in names):
-            attacked = course.train(peers, attack, "enforce")
-            row = {"clean": clean, "attacked": attacked.loss}
+            attacked = guarded if attack is NOBODY else course.train(peers, attack, "enforce")
+            row = {"clean": clean, "guarded": guarded.loss, "attacked": attacked.loss}
+            row |= {"above": attacked.loss - clean, "by_liars": attacked.loss - guarded.loss}
             if seed < UNDEFENDED:
                 row["undefended"] = course.train(peers, attack, "off").loss
             row |= {"honest_lost": attacked.share_lost(honest), "liars_lost": attacked.share_lost(liars)}
@@ -109,11 +111,12 @@ def with_other_text(run: RunFile, course: Course, other: Path, seed: int) -> dic
         _peer(run, run.data.train[0], f"peer-{n:02}", own, False, seed, n) for n, own in enumerate([*honest, weight])
     ]
     foreign = [_peer(run, _source(other), f"foreign-{n}", own, False, seed, 50 + n) for n, own in enumerate(FOREIGN)]
-    outcomes = [course.train([*peers, *foreign], ATTACKS[0], robust) for robust in ("enforce", "off")]
+    outcomes = [course.train([*peers, *foreign], NOBODY, robust) for robust in ("enforce", "off")]
     lost = [outcomes[0].share_lost([one.name for one in group]) for group in (foreign, peers)]
     return {
         "clean": outcomes[1].loss,
         "attacked": outcomes[0].loss,
+        "above": outcomes[0].loss - outcomes[1].loss,
         "foreign_lost": lost[0],
         "others_lost": lost[1],
         "flagged": len(outcomes[0].flagged),
@@ -131,13 +134,15 @@ def _source(text: Path) -> DataSource:
 
 
 def _medians(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Of losses and shares; of people, all that were met in any seed."""
+    """Of losses and shares, with mean and standard error of differences; of people, all that were met in any seed."""
     found = {}
     for key in rows[0]:
         values = [row[key] for row in rows if key in row]
         is_count = key.endswith(("flagged", "doubted", "shut_out"))
         found[key] = sum(values) if is_count else round(statistics.median(values), 4)
-    found["above"] = round(statistics.median(row["attacked"] - row["clean"] for row in rows), 4)
+        if key in DIFFERENCES:
+            found[f"{key}_mean"] = round(statistics.mean(values), 4)
+            found[f"{key}_error"] = round(statistics.stdev(values) / len(values) ** 0.5, 4) if len(values) > 1 else 0.0
     return found
 
 
