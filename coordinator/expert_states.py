@@ -47,7 +47,7 @@ def open_expert_states(
     the folder lacks, as after a restart from the Hub, are made of its file.
 
     Args:
-        step: global steps that were taken; the learning rates of experts follow the run's schedule.
+        step: of the state that this coordinator has, -1 if none; experts follow the run's schedule.
 
     Raises:
         StorageError: a state cannot be written.
@@ -61,8 +61,10 @@ def open_expert_states(
     swarm = Swarm(p2p, identity, gate, context.fingerprint.digest, directory)
 
     async def begin() -> StateCollection:
-        factor = partial(schedule_factor, context.run.optimizer)
-        collection = StateCollection(swarm, settings, context.folder / EXPERTS, lambda: factor(step()))
+        optimizer = context.run.optimizer
+        collection = StateCollection(
+            swarm, settings, context.folder / EXPERTS, lambda: schedule_factor(optimizer, step())
+        )
         await collection.start()
         return collection
 

@@ -122,7 +122,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             rollback = Rollback(context, replica, rollback_orders)
             releaser = open_releaser(context, news, rollback)
-            experts = open_expert_states(context, dht, identity, access.gate, lambda: replica.step)
+            experts = open_expert_states(context, dht, identity, access.gate, lambda: replica.optimizer.step)
 
             # How others join: by the link of the HTTP service.
             service = serve(

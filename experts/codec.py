@@ -32,7 +32,7 @@ def encode(rows: Tensor) -> bytes:
 
 
 def encode_each(rows: Tensor, counts: Sequence[int]) -> list[bytes]:
-    """Encode so many rows, and the next so many, each on their own: faster than one call for each."""
+    """Split rows into groups of these sizes and encode each; faster than a call for each group."""
     rows = rows.detach().to("cpu", torch.float32)
     if not rows.numel():
         return [bytes(encoded_bytes(count, rows.shape[1])) for count in counts]
@@ -55,7 +55,7 @@ def decode(data: bytes | memoryview, rows: int, width: int, into: Tensor | None 
     """Decode what `encode` made of so many rows.
 
     Args:
-        into: float32, (rows, width), contiguous, in which they are written; by default it is a new one.
+        into: where to write them, float32 and (rows, width); by default a new tensor.
 
     Returns:
         float32, (rows, width), finite.

@@ -12,8 +12,8 @@ from swarm.access.user_names import UNVERIFIED
 from swarm.run_file import ExpertsSection
 
 HOSTS = ("Hema", "Kavi")
-WIDTH, HIDDEN = 64, 256  # of small experts, as the demo's model is small ...
-LEARNING_RATE = 2e-3  # ... which learn faster with larger steps
+WIDTH, HIDDEN = 64, 256  # small, as the demo's model is
+LEARNING_RATE = 2e-3  # of each expert's Adam; higher than the default, as small experts bear larger steps
 HOLDINGS = re.compile(r"^Serving (.*; keeping copies of .*)\.$", re.MULTILINE)
 NOTHING = "no expert; keeping copies of no expert"
 CALLS = re.compile(r"^Experts: (.*)$", re.MULTILINE)

@@ -14,11 +14,12 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Member
+from averaging.protocol.commit.objections import listing_objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Call, Commit, Plan, Reduced, Reducing, Refused
 from averaging.protocol.rounds.meeting import averaged, member_of
-from averaging.protocol.rounds.parts import Assignments, Planner
+from averaging.protocol.rounds.parts import Assignments, Planner, covers
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 
@@ -95,27 +96,38 @@ class GroupRound:
 
     def _is_possible(self, call: Call) -> bool:
         """Whether a member can have what it offers: of gradients no more than it may bring to a step."""
-        if is_of_parameters(self.ballot.number):
-            return call.weight <= WHOLE
-        is_new = is_first(self.ballot.number)
-        return self._settings.may_bring(call.samples if is_new else self._settings.most_samples, call.weight)
+        settings, offers = self._settings, call.buffers
+        if not all(one.weight > 0 for one in offers):
+            return False
+        if is_first(self.ballot.number):
+            fits = all(settings.may_bring(one.samples, one.weight) for one in offers)
+            return fits and settings.may_bring(call.samples, call.weight)
+        if any(one.samples or one.loss is not None for one in offers):  # samples are credited in the first round
+            return False
+        most = WHOLE if is_of_parameters(self.ballot.number) else settings.most_samples * settings.most_masked
+        return call.weight <= most
 
-    def on_plan(self, plan: Plan, now: float) -> None:
-        """The convener knows all members."""
+    def on_plan(self, plan: Plan, now: float) -> bool:
+        """The convener knows all members. Returns whether its plan can be followed."""
+        if not covers(plan.parts, self._settings.chunks) or listing_objection(plan.members):
+            return False
         self._heard_at = now
         if self.header is None and not self.is_over:
             self.planned_at = now if self.planned_at is None else self.planned_at
             self._reduction.begin(plan, now)
+        return True
 
     def on_news(self, sender: str, news: Reducing | Reduced, now: float) -> None:
         """A reducer is at work, or has done its part."""
         if self._assignments is None:
             return
-        if isinstance(news, Reducing):
-            self._assignments.reducing(sender, news, now)
-        elif not self._assignments.reduced(sender, news, now):
-            return  # the answer to a plan that was told again
-        self._moved_at = now
+        match news:
+            case Reducing():
+                is_new = self._assignments.reducing(sender, news, now)
+            case Reduced():
+                is_new = self._assignments.reduced(sender, news, now)
+        if is_new:
+            self._moved_at = now
 
     def committed(self, header: Header, now: float) -> None:
         """The mean has a name: get what is missing of it."""

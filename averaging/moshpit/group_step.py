@@ -80,10 +80,10 @@ class StepRounds:
 
     def on_plan(self, plan: Plan, me: str, now: float) -> None:
         """The convener of the open round knows all members."""
-        if self.round is not None and plan.ballot == self.round.ballot:
-            if is_first(plan.ballot.number):
-                self._spent = plan.buffers_of(me)
-            self.round.on_plan(plan, now)
+        if self.round is None or plan.ballot != self.round.ballot:
+            return
+        if self.round.on_plan(plan, now) and is_first(plan.ballot.number):
+            self._spent = plan.buffers_of(me)
 
     def end_round(self, me: str, now: float) -> GroupRound:
         """Take in what came of the open round, which is over."""

@@ -14,6 +14,7 @@ from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action, Average, Loud
+from averaging.protocol.commit.objections import members_objection
 from averaging.protocol.credentials import Credentials, is_farewell
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.peer_components import Components
@@ -263,8 +264,11 @@ class LogPeer:
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
         promised = self.voting.voter.promised
         is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
-        is_whole = covers(plan.parts, self.session.settings.chunks)
-        if is_its and is_whole and plan.instance == self.voting.instance:
+        settings, closed = self.session.settings, self.buffers.closed
+        is_right = covers(plan.parts, settings.chunks) and not members_objection(
+            plan.members, settings, self._contacts, closed
+        )
+        if is_its and is_right and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
             if plan.ballot == promised:
                 self.resting.planned(plan, now)

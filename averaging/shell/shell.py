@@ -148,7 +148,7 @@ class Shell:
         """The peers that are listed now, and the users who are on probation."""
 
         def listed(machine: Machine, now: float) -> None:
-            machine.session.on_probation = on_probation if machine.session.settings.robust != "off" else frozenset()
+            machine.session.on_probation = on_probation
             machine.contacts(contacts, now)
 
         self._tell(listed)

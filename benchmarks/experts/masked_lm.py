@@ -10,7 +10,7 @@ trunk is.
 import itertools
 import multiprocessing
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,12 @@ from app.demo.experts import experts_section
 from averaging.optimizers.schedule import schedule_factor
 from benchmarks.experts.convergence import DenseTerm
 from benchmarks.learning.__main__ import Text, prepared, with_changes
-from benchmarks.learning.learner import MICRO_BATCH, HeldOut, begun, learn, our_batches
+from benchmarks.learning.learner import HeldOut, begun, learn, our_batches
 from experts.calls import NoExperts
 from experts.expert import new_expert
 from experts.grid import all_uids
 from experts.layer.local import LocalExperts, LossyNetwork
 from swarm.run_file import ExpertsSection, RunFile
-from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 EXPERTS = ExpertsSection(**experts_section(16))
@@ -72,6 +71,12 @@ class AddedTerm:
         return output + added
 
 
+def plain(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
+    """The model of the run."""
+    loss = _trained(run, begun(run), seed, held_out)
+    return Outcome(loss, loss)
+
+
 def dense(run: RunFile, seed: int, held_out: HeldOut) -> Outcome:
     """With a term of the compute of a row's experts."""
     model = begun(run)
@@ -93,12 +98,17 @@ def with_experts(run: RunFile, seed: int, held_out: HeldOut, failures: float = 0
     network = LossyNetwork(failures, seed=seed)
     caller = LocalExperts(experts, learning_rate=EXPERTS.learning_rate, delay=DELAY, network=network)
     model.expert_term.mixture.caller = caller
-    loss = _trained(run, model, seed, held_out, caller)
+
+    def follow_schedule(step: int) -> None:  # as experts on hosts do
+        caller.schedule_factor = schedule_factor(run.optimizer, step)
+
+    loss = _trained(run, model, seed, held_out, begins=follow_schedule)
     model.expert_term.mixture.caller = NoExperts()
     return Outcome(loss, held_out.loss(model))
 
 
 SIDES: dict[str, Callable[[RunFile, int, HeldOut], Outcome]] = {
+    "no term": plain,
     "dense": dense,
     "16 experts": with_experts,
     "16 experts, failing": partial(with_experts, failures=FAILURES),
@@ -132,17 +142,10 @@ def outcome_of(asked: tuple[RunFile, str, int]) -> Outcome:
 
 
 def _trained(
-    run: RunFile, model: PretrainingModel, seed: int, held_out: HeldOut, experts: LocalExperts | None = None
+    run: RunFile,
+    model: PretrainingModel,
+    seed: int,
+    held_out: HeldOut,
+    begins: Callable[[int], None] = lambda step: None,
 ) -> float:
-    batches = our_batches(run, seed)
-    if experts is not None:
-        batches = _on_schedule(batches, run, experts)
-    return learn(run, model, batches, held_out, run.optimizer.total_steps).end.loss
-
-
-def _on_schedule(batches: Iterator[Batch], run: RunFile, experts: LocalExperts) -> Iterator[Batch]:
-    """Experts' learning rates follow the run's, as those on hosts do."""
-    for count, batch in enumerate(batches):
-        step = count * MICRO_BATCH // run.averaging.target_batch_size
-        experts.schedule_factor = schedule_factor(run.optimizer, step)
-        yield batch
+    return learn(run, model, our_batches(run, seed), held_out, run.optimizer.total_steps, begins=begins).end.loss

@@ -98,12 +98,14 @@ def learn(
     held_out: HeldOut,
     evaluate_every: int,
     see: Callable[[Point], None] = lambda point: None,
+    begins: Callable[[int], None] = lambda step: None,
 ) -> Curve:
     """Train a model for the run's global steps, in float32, with gradients of the newest parameters.
 
     Args:
         evaluate_every: global steps.
         see: is told each point of the curve.
+        begins: is told each global step before its first batch, counted from 0.
     """
     names, parameters = zip(*model.named_parameters(), strict=True)
     shapes = tuple(tuple(one.shape) for one in parameters)
@@ -111,6 +113,7 @@ def learn(
     state, optimizer = initial_state(layout, parameters), StateOptimizer(layout, run.optimizer)
     points, seconds, samples = [Point(0, held_out.loss(model))], [], 0
     for step in range(1, run.optimizer.total_steps + 1):
+        begins(step - 1)
         gathered = masked = 0
         total = torch.zeros(layout.size)
         while gathered < run.averaging.target_batch_size:

@@ -29,7 +29,7 @@ class Computing:
     def __init__(self, settings: ExpertSettings):
         self._settings = settings
         self.experts: dict[Uid, TrainedExpert] = {}
-        self.schedule_factor = 1.0  # of their learning rate
+        self.schedule_factor = 1.0  # what their learning rate is multiplied by
         self.rows = 0  # that were answered, in both directions
         self.served: Counter[str] = Counter()  # rows that were answered on the way back, by caller
 
@@ -53,9 +53,9 @@ class Computing:
 
     def _forward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
         (inputs,), refused = self._decoded(calls)
-        counts = [call.rows for call, why in zip(calls, refused, strict=True) if not why]
-        answers = iter(self._answers(expert.forward(inputs), counts, expert.version))
-        return [Outcome(refused=why) if why else next(answers) for why in refused]
+        counts = [call.rows for call, reason in zip(calls, refused, strict=True) if not reason]
+        answers = iter(self._answers(expert.forward(inputs), counts, expert.version) if counts else ())
+        return [Outcome(refused=reason) if reason else next(answers) for reason in refused]
 
     def _backward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
         outcomes = [Outcome()] * len(calls)
@@ -68,7 +68,9 @@ class Computing:
             for at, why in zip(its, refused, strict=True):
                 outcomes[at] = Outcome(refused=why)
             readable = [at for at in its if not outcomes[at].refused]
-            is_fresh = [fresh for at in readable for fresh in [expert.is_fresh(calls[at].version)] * calls[at].rows]
+            is_fresh: list[bool] = []
+            for at in readable:
+                is_fresh += [expert.is_fresh(calls[at].version)] * calls[at].rows
             if readable:
                 places.append(readable)
                 sent.append(Gradients(inputs, gradients, is_fresh))

@@ -59,7 +59,7 @@ class TrainedExpert:
         they were alone, so no caller's rows change what another one adds.
 
         Args:
-            schedule_factor: of the learning rate.
+            schedule_factor: what the learning rate is multiplied by.
 
         Returns:
             For each caller the gradients with respect to its inputs, (rows, width), at the parameters before the step;

@@ -88,7 +88,8 @@ class LocalExperts:
         """
         self._experts = dict(experts)
         self._optimizers = {} if learning_rate is None else _optimizers(experts, learning_rate)
-        self._learning_rate, self.schedule_factor = learning_rate or 0.0, 1.0  # by which it is multiplied
+        self._learning_rate = learning_rate or 0.0
+        self.schedule_factor = 1.0  # what the learning rate is multiplied by
         self._delay, self._waiting = delay, deque[dict[Uid, Gradients]]()
         self._network = network or NoNetwork()
 

@@ -92,8 +92,14 @@ class Hosting:
         self._peer = swarm.identity.peer_id.to_base58()
         copying = CopyTimes(times.copy, times.transfer, times.transfers)
         self._copying = Copying(self._connect, settings, self._files, copying)
+        self._follow_schedule(0.0)  # experts stay as they are until the coordinator has told where the run is
         self._recovering = Recovering(
-            self._connect, lambda: swarm.gate.notices.coordinator, settings, self._files, times.transfer
+            self._connect,
+            lambda: swarm.gate.notices.coordinator,
+            settings,
+            self._files,
+            times.transfer,
+            self._follow_schedule,
         )
         self._problem = ""
         self._saved_at: dict[Uid, float] = {}
@@ -195,12 +201,13 @@ class Hosting:
             await asyncio.sleep(self._times.ask)
             try:
                 versions = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
-                newer = await self._recovering.newer(versions)
-                self.worker.computing.schedule_factor = self._recovering.schedule_factor
-                for uid in sorted(newer):
+                for uid in sorted(await self._recovering.newer(versions)):
                     await self._replace(uid)
             except Exception:
                 logger.exception("the coordinator was not asked for newer states of experts")
+
+    def _follow_schedule(self, factor: float) -> None:
+        self.worker.computing.schedule_factor = factor
 
     async def _replace(self, uid: Uid) -> None:
         """Serve the expert as its file has it, if that is newer."""
@@ -237,9 +244,7 @@ class Hosting:
             logger.info(f"expert {uid} is served by another host now")
             await self.worker.between(experts.pop, uid)
             self._copying.had.add(uid)
-        ready = await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)
-        self.worker.computing.schedule_factor = self._recovering.schedule_factor
-        for uid in sorted(ready):
+        for uid in sorted(await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)):
             expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
             logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)

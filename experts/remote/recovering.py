@@ -45,6 +45,7 @@ class Recovering:
         connect: to the coordinator; the connection is closed here.
         coordinator: its peer id, as the organizer's notices name it; empty if they name none.
         state: seconds for one state to arrive.
+        on_schedule: is told what learning rates are multiplied by now, each time that the coordinator answers.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class Recovering:
         settings: ExpertSettings,
         files: StateFiles,
         state: float,
+        on_schedule: Callable[[float], None],
     ):
         self._connect, self._coordinator, self._settings, self._files = connect, coordinator, settings, files
-        self._state = state
-        self.schedule_factor = 1.0  # that the coordinator has told last: learning rates are multiplied by it
+        self._state, self._on_schedule = state, on_schedule
         self._ready: set[Uid] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -83,7 +84,7 @@ class Recovering:
         While the coordinator is away there are none.
         """
         coordinator, found = self._coordinator(), set[Uid]()
-        if not versions or not coordinator:
+        if not coordinator:
             return found
         connection = self._connect(PeerID.from_base58(coordinator))
         try:
@@ -127,7 +128,7 @@ class Recovering:
         async with within(ANSWER):
             answer, _ = await connection.ask(Kind.PING)
         if 0.0 <= answer.schedule_factor <= 1.0:
-            self.schedule_factor = answer.schedule_factor
+            self._on_schedule(answer.schedule_factor)
 
     async def _fetch(self, connection: HostConnection, uid: Uid, version: int) -> "Fetched":
         """Make our file the coordinator's state of an expert, if that is newer than a version."""

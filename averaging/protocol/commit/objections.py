@@ -12,7 +12,7 @@ What it does not see: gradients that are made up, and members that a convener ha
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from averaging.log.header import Header, HeaderKind, SnapshotName, plausible
+from averaging.log.header import Header, HeaderKind, Member, SnapshotName, plausible
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
@@ -42,7 +42,7 @@ def objection(
         lambda: _follows(header, recent[-1]),
         lambda: _order(header, credentials),
         lambda: _voters(header, recent),
-        lambda: _members(header, settings, contacts, own),
+        lambda: members_objection(header.members, settings, contacts, own),
         lambda: _coordinator(header, recent[-1], contacts),
         lambda: _update(header, settings.chunks) if header.kind is HeaderKind.UPDATE else "",
         lambda: _snapshot(header, recent[-1], snapshots, settings.snapshot_every),
@@ -71,13 +71,26 @@ def _voters(header: Header, recent: Sequence[Header]) -> str:
     return "" if header.voters == expected else f"its voters are {header.voters}, and not {expected}"
 
 
-def _members(header: Header, settings: Settings, contacts: Contacts, own: Mapping[int, Buffer]) -> str:
-    sessions = [member.session for member in header.members]
+def listing_objection(members: Sequence[Member]) -> str:
+    """What is wrong with a list of members, whoever they are; empty if nothing is."""
+    sessions = [member.session for member in members]
     if sessions != sorted(set(sessions)):
         return "its members are not in their order, each once"
-    for member in header.members:
+    for member in members:
         if not member.buffers and (member.weight or member.samples):
             return f"{member.session} has a weight of {member.weight} without gradients"
+        if member.buffers and not member.weight:
+            return f"{member.session} has gradients without a weight"
+    return ""
+
+
+def members_objection(
+    members: Sequence[Member], settings: Settings, contacts: Contacts, own: Mapping[int, Buffer]
+) -> str:
+    """What this peer has against the members of a plan or a header; empty if nothing."""
+    if wrong := listing_objection(members):
+        return wrong
+    for member in members:
         if not settings.may_bring(member.samples, member.weight):
             return f"{member.session} cannot have {member.samples} samples with {member.weight} masked tokens"
         known = contacts.get(member.session)

@@ -112,7 +112,7 @@ class Assignments:
 
     Args:
         calls: of the members, by session.
-        members: the same, in the order of the sum.
+        members: the same peers, as the header will name them; pieces are added in this order.
         reachable: those of them to which all others have a way; the ones that are trusted reduce, if there are any.
     """
 
@@ -137,7 +137,7 @@ class Assignments:
         self._stand_ins = [one.session for one in fattest]
         self._me, self._timeouts, self._send = session.me.session, session.timeouts, session.send
         self._patience = patience
-        chunks = session.settings.chunks
+        chunks, users = session.settings.chunks, {one.user for one in members}
         try:
             planned = planner(chunks, profiles)
             check(planned.parts, chunks, profiles)
@@ -150,7 +150,7 @@ class Assignments:
             parts=planned.parts,
             resting=planned.resting,
             step_seconds=planned.step_seconds,
-            on_probation=tuple(sorted(session.on_probation.intersection(one.user for one in members))),
+            on_probation=() if session.settings.robust == "off" else tuple(sorted(session.on_probation & users)),
             seconds=planned.seconds,
         )
         self._began = now
@@ -166,11 +166,13 @@ class Assignments:
         for member in self.plan.members:
             self._send(member.session, self.plan)
 
-    def reducing(self, session: str, news: Reducing, now: float) -> None:
-        """A reducer is at work, so that it is not late."""
+    def reducing(self, session: str, news: Reducing, now: float) -> bool:
+        """Take in that a reducer is at work, so that it is not late, and return whether a part waits for that."""
         for part in self.plan.parts:
             if (part.reducer, part.first, part.attempt) == (session, news.first, news.attempt):
                 self._heard_at[part.first] = now
+                return part.first not in self._results
+        return False
 
     def lost(self, session: str) -> None:
         """The connection to a member has broken: as a reducer it is late."""

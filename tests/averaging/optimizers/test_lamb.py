@@ -8,7 +8,7 @@ import pytest
 import torch
 from hivemind.optim.state_averager import dump_optimizer_state, load_optimizer_state
 
-from averaging.optimizers.schedule import learning_rate_at
+from averaging.optimizers.schedule import learning_rate_at, schedule_factor
 from benchmarks.learning.lamb import Lamb
 from swarm.run_file import OptimizerSection
 
@@ -201,6 +201,12 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero():
     assert all(later < earlier for earlier, later in pairwise(rates[4:21]))
     assert rates[12] == pytest.approx(0.005)
     assert rates[20:] == [0.0] * 5
+
+
+def test_the_share_of_the_peak_is_that_of_the_learning_rate():
+    shares = [schedule_factor(SETTINGS, step) for step in range(-1, 25)]
+    assert shares[0] == 0.0, "there is no state yet"
+    assert shares[1:] == pytest.approx([learning_rate_at(SETTINGS, step) / 0.01 for step in range(25)])
 
 
 def test_without_a_warm_up_the_learning_rate_begins_at_its_peak():

@@ -200,7 +200,8 @@ def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promise
     run = Run()
     tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
     parts = (Assignment(0, 1, "ann.0", 0),)
-    members = member("ann.0"), replace(member("bob.0"), buffers=())
+    ann, bobs = member("ann.0", user="ann"), Member("bob.0", "bob", (), 0, reachable=True)
+    members = ann, bobs
     real = Plan(tip.digest, Ballot(tip.step + 1, "ann.0"), members, parts)
     higher = replace(real, ballot=Ballot(2**62, "eve.0"))
     bob.receive("eve.0", higher, 1.0)
@@ -209,7 +210,17 @@ def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promise
     bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
     for none in ((Assignment(0, 2**62, "bob.0", 0),), (Assignment(0, 2**62, "ann.0", 0),), ()):
         bob.receive("ann.0", replace(real, parts=none), 2.0)
-    assert bob.reducing.plan is None
+    for false in (
+        (ann, ann, bobs),
+        (bobs, ann),
+        (replace(ann, user="bob"), bobs),
+        (replace(ann, samples=2**40), bobs),
+        (replace(ann, weight=0), bobs),
+        (ann, replace(bobs, weight=1)),
+        (ann, replace(bobs, buffers=(7,), weight=1, samples=1)),
+    ):
+        bob.receive("ann.0", replace(real, members=false), 2.0)
+        assert bob.reducing.plan is None
     bob.receive("ann.0", real, 2.5)
     assert bob.reducing.plan == real
 

@@ -1,18 +1,16 @@
 """Who rests: as the plan of a round says, for as long as there are steps, and never all."""
 
-from msgspec.structs import replace
-
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Member
 from averaging.protocol.messages import Assignment, Plan
 from averaging.protocol.resting import IN_VAIN, LASTS, LASTS_LEAST, LASTS_MOST, Resting
-from tests.averaging.log.headers import member
 
 OTHERS = {"asha", "bela"}
 
 
 def plan(instance: str, *resting: str, step_seconds: float = 1.0, senders: tuple[str, ...] = ("asha", "me")) -> Plan:
     """Three chunks, of which this peer reduces one."""
-    members = tuple(replace(member(one), buffers=(0,) if one in senders else ()) for one in ("asha", "bela", "me"))
+    brings = {one: (0,) if one in senders else () for one in ("asha", "bela", "me")}
+    members = tuple(Member(one, one, buffers, len(buffers), reachable=True) for one, buffers in brings.items())
     parts = (Assignment(0, 2, "asha", 0), Assignment(2, 1, "me", 0))
     return Plan(instance, Ballot(1, "asha"), members, parts, resting, step_seconds)
 

@@ -76,7 +76,7 @@ def test_a_caller_with_huge_gradients_adds_no_more_than_a_usual_one():
     seen: list[Tensor] = []
     for scale in (1e3, 1e9):
         expert = TrainedExpert(UID, SETTINGS)
-        expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign]
+        expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign, assignment]
         expert.backward([sent(seed=1), sent(scale=scale, seed=2)])
     torch.testing.assert_close(seen[0], seen[1])
     assert float(seen[0].norm()) <= 2 * SETTINGS.max_grad_norm + 1e-5
@@ -88,7 +88,7 @@ def test_small_gradients_are_not_scaled():
     expert.network(one.inputs).backward(one.outputs)
     expected = torch.cat([parameter.grad.flatten() for parameter in expert.parameters if parameter.grad is not None])
     seen: list[Tensor] = []
-    expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign]
+    expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign, assignment]
     expert.backward([one])
     torch.testing.assert_close(seen[0], expected)
 

@@ -66,11 +66,17 @@ def test_a_host_hears_from_the_coordinator_where_the_schedule_is(hosts: SmallHos
     coordinator.schedule_factor = 0.25
     greeting = Greeting(hosts.guarded.gate("host", p2p.peer_id), RUN, SETTINGS)
     files = StateFiles(tmp_path / "states", SETTINGS)
+    told: list[float] = []
     asking = Recovering(
-        lambda peer: HostConnection(p2p, greeting, SETTINGS, peer), lambda: peer_of(coordinator), SETTINGS, files, 60.0
+        lambda peer: HostConnection(p2p, greeting, SETTINGS, peer),
+        lambda: peer_of(coordinator),
+        SETTINGS,
+        files,
+        60.0,
+        told.append,
     )
-    hosts.loop.call(asking.newer({A: 5}))
-    assert asking.schedule_factor == 0.25
+    hosts.loop.call(asking.newer({}))
+    assert told == [0.25]
 
 
 def test_one_request_goes_to_each_host(hosts: SmallHosts):

@@ -61,6 +61,7 @@ def test_while_the_coordinator_is_away_only_experts_with_a_file_are_served(scene
     async def course() -> None:
         await asyncio.sleep(SETTLED + ANSWER)
         assert scene.hosting.holdings.serves == {B: 5, C: 2}
+        assert scene.hosting.worker.computing.schedule_factor == 0.0, "nobody knows how far the run is"
         await asyncio.sleep(TIMES.copy)
         assert scene.hosting.holdings.serves == {B: 5, C: 2}, "A may have been trained, and D as well"
         assert all(stored.serves.keys() <= {B, C} for stored in scene.directory.stored)
