@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 
 from app.demo.peers import Peer
 from app.organizing.admin import admin
@@ -18,6 +19,7 @@ from experts import file_names
 from experts.grid import Uid
 from experts.host.files import StateFiles
 from experts.host.settings import settings_of
+from experts.host.trained_expert import TrainedExpert
 from experts.released import steps_of
 from experts.versions import rollbacks, steps_taken
 from swarm.errors import SwarmError
@@ -82,12 +84,20 @@ class Hosted:
 
     def states_in(self, folder: Path) -> dict[Uid, int]:
         """The steps of states, which another process may be writing."""
+        return {uid: expert.version for uid, expert in self._experts_in(folder).items()}
+
+    def have_learned(self, name: str) -> bool:
+        """Whether the experts in a host's files are others than they were at the beginning."""
+        (folder,) = (self.swarm.folder / "peers" / name).glob("*/experts")
+        experts = self._experts_in(folder).items()
+        return all(not torch.equal(one.network.out.weight, one.settings.new(uid).out.weight) for uid, one in experts)
+
+    def _experts_in(self, folder: Path) -> dict[Uid, TrainedExpert]:
         settings = settings_of(self.swarm.run)
         assert settings is not None
         files = StateFiles(folder, settings)
-        for path in folder.glob("[0-9]*.safetensors"):
-            files.read(tuple(map(int, path.stem.split("."))))
-        return files.versions
+        uids = [tuple(map(int, path.stem.split("."))) for path in folder.glob("[0-9]*.safetensors")]
+        return {uid: expert for uid in uids if (expert := files.read(uid)) is not None}
 
     def has_each_once(self, *hosts: Peer) -> bool:
         """Whether each expert is served by one of the hosts, and copied by another one, as they said last."""
@@ -136,6 +146,7 @@ def test_a_host_answers_with_its_pass_and_goes_on_after_a_restart(hosted: Callab
     assert "Serving experts 0.0, 0.1, 1.0, 1.1" in text_of(host)
     before = run.files("hema")
     assert min(before.values()) > 0
+    assert run.have_learned("hema"), "the coordinator has told where the schedule is"
     host = run.host("hema")
     run.wait_for_answers()
     assert run.logged("hema", SERVING_FROM) == before
