@@ -6,6 +6,7 @@ time cost a step some of its peers, which go on without it.
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 
 from averaging.log.header import Head
@@ -54,6 +55,8 @@ class GroupProgress:
             if first == me.session or now < self._waits_since + self._settings.timeouts.absence:
                 return first
             self._silent.add(first)
+        self._silent.clear()  # it may have been this peer that was cut off: begin again
+        self._counter = ""
         return ""
 
     def counts(self, now: float) -> bool:
@@ -62,8 +65,7 @@ class GroupProgress:
 
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
-        head = self._head()
-        if head is not None and self.counts(now):
+        if self.counts(now) and (head := self._head_of_most(now)) is not None:
             return self.views.gathered(head.digest, now)
         return max(self._gathered, self._buffers.samples)
 
@@ -91,9 +93,11 @@ class GroupProgress:
     def report(self, now: float) -> None:
         """Say where this peer stands and what it has."""
         self._reported_at, self._reported_samples = now, self._buffers.samples
-        counter = self.counter(now)
-        if counter and counter != self._contacts.me.session:
-            self._send(counter, Report(self._head(), self._buffers.samples))
+        others = self._contacts.others
+        # a coordinator that was silent says something only if it is asked, and then it counts again
+        listening = {self.counter(now), *(one for one, contact in others.items() if contact.is_coordinator)}
+        for session in sorted(listening.intersection(others)):
+            self._send(session, Report(self._head(), self._buffers.samples))
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
@@ -104,8 +108,10 @@ class GroupProgress:
         self.tell(sender, now)
 
     def tell(self, session: str, now: float) -> None:
-        """Say where this peer stands, and whether it counts."""
-        self._send(session, Status(self._head(), None, self.counts(now), self.gathered(now)))
+        """Say where this peer stands; if it counts, where most do."""
+        counts = self.counts(now)
+        head = self._head_of_most(now) if counts else self._head()
+        self._send(session, Status(head, None, counts, self.gathered(now)))
 
     def on_status(self, sender: str, status: Status, now: float) -> None:
         """The peer that counts says where it stands, and what all have."""
@@ -114,21 +120,36 @@ class GroupProgress:
             self._gathered = status.gathered if status.head == self._head() else 0
 
     def announce(self, now: float) -> None:
-        """Say that the next step begins, if this peer counts and the batch is there."""
-        head, target, me = self._head(), self._settings.target_samples, self._contacts.me
+        """Say that the next step begins, if this peer counts and the batch is there.
+
+        It may be the step of the others alone: this peer has no state yet, or has missed some of theirs.
+        """
+        head, target, me = self._head_of_most(now), self._settings.target_samples, self._contacts.me
         if head is None or head.step >= self._settings.last_step or not self.counts(now):
             return
         if self.announced is not None and self.announced.step >= head.step:
             return
-        self.views.note(me.session, head, self._buffers.samples, now)
+        self.views.note(me.session, self._head(), self._buffers.samples, now)
         present = self.views.present(head.digest, now)
         if sum(one.samples for one in present.values()) < target:
             return
         known = {one: self._contacts.get(one) for one in sorted(present)}
         members = tuple(session for session, one in known.items() if one is not None and one.reachable)
         clients = tuple(session for session, one in known.items() if one is not None and not one.reachable)
+        groups = Groups(head.step, members, clients)
         for session in (*members, *clients):
-            self._send(session, Groups(head.step, members, clients))
+            self._send(session, groups)
+        if me.session not in present:
+            self.announced, self.announced_at = groups, now
+
+    def _head_of_most(self, now: float) -> Head | None:
+        """Where this peer stands, or the others if they are further."""
+        own, newest = self._head(), self.newest(now)
+        if own is not None and newest <= own.step:
+            return own
+        heads = [one.head for one in self.views.peers.values() if one.head is not None]
+        found = Counter(one for one in heads if one.step == newest)
+        return found.most_common(1)[0][0] if found else own
 
     def begins(self, now: float, *, is_computing: bool) -> Groups | None:
         """The step that begins for this peer now; it waits for the end of a batch, unless that takes long."""
@@ -138,7 +159,11 @@ class GroupProgress:
         return groups if self._contacts.me.session in (*groups.members, *groups.clients) else None
 
     def on_groups(self, sender: str, groups: Groups, now: float) -> None:
-        """A step begins."""
+        """A step begins, if the peer that counts says so and it can be the next one."""
+        head = self._head()
+        newest = max(self._told, -1 if head is None else head.step)
+        if sender != self.counter(now) or groups.step > newest + 1:
+            return
         if self.announced is None or groups.step > self.announced.step:
             self.announced, self.announced_at = groups, now
 

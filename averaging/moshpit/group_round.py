@@ -18,7 +18,7 @@ from averaging.protocol.commit.objections import listing_objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Call, Commit, Plan, Reduced, Reducing, Refused
-from averaging.protocol.rounds.meeting import averaged, member_of
+from averaging.protocol.rounds.meeting import averaged, member_of, with_possible_figures
 from averaging.protocol.rounds.parts import Assignments, Planner, covers
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
@@ -85,7 +85,7 @@ class GroupRound:
         if self._contacts.get(sender) is None or not self._is_possible(call):  # or its user could not be named
             self._send(sender, Refused(call.ballot, self.ballot))
         elif self._assignments is None and not self.is_over:
-            self._calls[sender] = call
+            self._calls[sender] = with_possible_figures(call)
             self.tick(now)
         elif sender not in self._calls or (self.is_over and self.header is None):
             self._send(sender, Refused(call.ballot, self.ballot))
@@ -104,8 +104,13 @@ class GroupRound:
             return fits and settings.may_bring(call.samples, call.weight)
         if any(one.samples or one.loss is not None for one in offers):  # samples are credited in the first round
             return False
-        most = WHOLE if is_of_parameters(self.ballot.number) else settings.most_samples * settings.most_masked
-        return call.weight <= most
+        return call.weight <= self._most_weight
+
+    @property
+    def _most_weight(self) -> int:
+        """Of a member."""
+        settings = self._settings
+        return WHOLE if is_of_parameters(self.ballot.number) else settings.most_samples * settings.most_masked
 
     def on_plan(self, plan: Plan, now: float) -> bool:
         """The convener knows all members. Returns whether its plan can be followed."""
@@ -132,11 +137,19 @@ class GroupRound:
     def committed(self, header: Header, now: float) -> None:
         """The mean has a name: get what is missing of it."""
         is_member = any(one.session == self._me.session for one in header.members)
-        if self.header is None and not self.is_over and is_member and len(header.chunks) == self._settings.chunks:
+        if self.header is None and not self.is_over and is_member and self._is_possible_mean(header):
             self.header, self._committed_at = header, now
             sources = first_of([header.ballot.convener], (one.session for one in header.members), but=self._me.session)
             self._fetching.want_header(header, sources, now, is_new=True)
             self.tick(now)
+
+    def _is_possible_mean(self, header: Header) -> bool:
+        return (
+            header.kind is HeaderKind.GROUP
+            and len(header.chunks) == self._settings.chunks
+            and not listing_objection(header.members)
+            and all(one.weight <= self._most_weight for one in header.members)
+        )
 
     def refused(self) -> None:
         """The convener goes on without this peer."""
@@ -182,7 +195,9 @@ class GroupRound:
         assert self.header is not None
         if self._fetching.holds(self.header.needed):
             self.is_over = True
-        elif now >= self._committed_at + self._timeouts.part and not self._fetching.is_moving(now):
+        elif now >= self._committed_at + self._timeouts.sending or (
+            now >= self._committed_at + self._timeouts.part and not self._fetching.is_moving(now)
+        ):
             self._fetching.want_instead(self.header.needed, ())
             self.header, self.is_over = None, True
 
@@ -202,14 +217,14 @@ class GroupRound:
             self._fail()
 
     def _plan(self, now: float) -> None:
-        if not any(call.weight for call in self._calls.values()):
-            self._fail()
-            return
         members = []
         for session, call in sorted(self._calls.items()):
             contact = self._contacts.get(session)
             assert contact is not None
             members.append(member_of(contact, call.buffers))
+        if not any(one.weight for one in members) or not any(one.reachable for one in members):
+            self._fail()
+            return
         self._moved_at = now
         self._assignments = Assignments(
             self._session,

@@ -139,6 +139,7 @@ class GroupStep:
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last ...
         self._instance = ""  # ... and the digest that stands for the state before it
+        self._credited: Ballot | None = None  # of the newest round for whose members the coordinator was told
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
         self._convened: dict[Ballot, GroupRound] = {}  # rounds of this step and the one before that are over
 
@@ -165,6 +166,7 @@ class GroupStep:
         seed = f"{announced.step} {parameters is None}"
         groups = groups_of(me, sessions, self._groups.size, self._groups.rounds, seed)
         self.rounds = StepRounds(announced.step, groups, parameters, self._buffers, now)
+        self._early = {one: call for one, call in self._early.items() if one in self._contacts.others}
         self._convened = {one: ended for one, ended in self._convened.items() if step_of(one.number) >= announced.step}
 
     def _begin_round(self, rounds: StepRounds, now: float) -> GroupRound | None:
@@ -202,15 +204,21 @@ class GroupStep:
                 self.rounds = None
                 return rounds
             current.tick(now)
+            self._credit(current)
             if not current.is_over:
                 break
             ended = rounds.end_round(self._session.me.session, now)
             self._reduction.end(ended.ballot, now)
             if ended.convenes:
                 self._convened[ended.ballot] = ended
-                if ended.header is not None and is_first(ended.ballot.number):
-                    self._crediting.add(Entry(ended.header, Certificate(ended.ballot)))
         return None
+
+    def _credit(self, current: GroupRound) -> None:
+        """Tell the coordinator of a mean as soon as it has a name: members apply it, even if this peer cannot."""
+        header, ballot = current.header, current.ballot
+        if current.convenes and header is not None and is_first(ballot.number) and ballot != self._credited:
+            self._credited = ballot
+            self._crediting.add(Entry(header, Certificate(ballot)))
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
@@ -233,7 +241,7 @@ class GroupStep:
         following = self.rounds.number if self.rounds is not None else ballot_number(step or 0, 0, of_parameters=False)
         if step is None or call.ballot.number < following:
             self._session.send(sender, Refused(call.ballot, call.ballot))
-        else:
+        elif step_of(call.ballot.number) <= step + 1:
             self._early[sender] = call
             self._progress.tell(sender, now)  # it waits for a peer that lives
 

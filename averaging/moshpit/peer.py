@@ -104,6 +104,7 @@ class GroupPeer:
         """A message has come. Those that only peers of a log send are of no use."""
         self.progress.heard(sender, now)
         self.group_step.heard(sender, now)
+        self.reducing.patience.heard(now)
         if (handler := self._handlers.get(type(message))) is not None:
             handler(sender, message, now)
         self._after(now)
@@ -167,6 +168,7 @@ class GroupPeer:
         self.fetching.moving(session, now)
         self.reducing.moving(session, now)
         self.group_step.heard(session, now)
+        self.reducing.patience.heard(now)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -232,11 +234,12 @@ class GroupPeer:
                 self._handlers[type(message)](self.me.session, message, now)
             if self.group_step.rounds is None:
                 self._catch_up(now)
-                if self._is_idle and not self._loading.is_ordered:
+                if self._is_idle or self._loading.is_ordered:
                     self.progress.announce(now)
-                    if (groups := self.progress.begins(now, is_computing=self._computes)) is not None:
-                        self.group_step.begin(groups, None, self._instance, now)
-                        continue
+                groups = self.progress.begins(now, is_computing=self._computes)
+                if groups is not None and self._is_idle and not self._loading.is_ordered:
+                    self.group_step.begin(groups, None, self._instance, now)
+                    continue
             elif (ended := self.group_step.go_on(now)) is not None:
                 self._finish(ended, now)
                 continue

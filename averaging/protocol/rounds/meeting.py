@@ -81,7 +81,7 @@ class Meeting:
         is_possible = all(one.weight > 0 and self._settings.may_bring(one.samples, one.weight) for one in call.buffers)
         if not (is_possible and self._settings.may_bring(call.samples, call.weight)):
             call = replace(call, buffers=())
-        self.calls[session] = replace(call, bandwidth=_believed(call.bandwidth), speed=_within(call.speed, SPEEDS))
+        self.calls[session] = with_possible_figures(call)
         self.contacts[session] = self.situation.contact(session)
 
     def is_absent(self, session: str) -> None:
@@ -256,12 +256,14 @@ def averaged(
     )
 
 
-def _believed(line: Bandwidth | None) -> Bandwidth | None:
-    return line and Bandwidth(_within(line.upload, LINES), _within(line.download, LINES))
+def with_possible_figures(call: Call) -> Call:
+    """Leave out what a peer says of its line and its processor where plans could not reckon with it."""
+    line = call.bandwidth and Bandwidth(_within(call.bandwidth.upload, LINES), _within(call.bandwidth.download, LINES))
+    return replace(call, bandwidth=line, speed=_within(call.speed, SPEEDS))
 
 
 def _within(figure: float, limits: tuple[float, float]) -> float:
-    """A figure that a peer tells of itself; 0, which means unknown, where plans could not reckon with it."""
+    """The figure, or 0, which means that it is not known."""
     least, most = limits
     return figure if least <= figure <= most else 0.0
 

@@ -231,6 +231,7 @@ class Swarm:
         size: of a group.
         tokens: and samples, of a batch.
         batches: of a trainer in a step.
+        reachable: share of the trainers that accept connections.
     """
 
     def __init__(
@@ -243,12 +244,13 @@ class Swarm:
         state_every: int = 3,
         tokens: int = 10,
         batches: int = 2,
+        reachable: float = 0.7,
     ):
         settings = Settings(
             "groups", target_samples=trainers * batches * tokens, chunks=CHUNKS, snapshot_every=10, most_masked=1
         )
         self.world = World(seed, settings)
-        self.groups = GroupSettings(size, rounds, state_every)
+        self.groups, self.reachable = GroupSettings(size, rounds, state_every), reachable
         self.gradients: dict[tuple[str, int], list[tuple[int, Vector]]] = {}  # by session and buffer
         self.parameters: dict[int, dict[str, Vector]] = {}  # before they were averaged, by step and session
         self.averaged: dict[int, dict[str, Vector]] = {}  # and after it
@@ -265,7 +267,7 @@ class Swarm:
     def start(self, user: str, tokens: int, *, is_coordinator: bool = False, state: Vector | None = None) -> Peer:
         """Another process of somebody."""
         count = sum(one.contact.user == user for one in self.peers)
-        is_reachable = is_coordinator or self.world.random.random() < 0.7
+        is_reachable = is_coordinator or self.world.random.random() < self.reachable
         peer = Peer(self, Contact(f"{user}.{count:03d}", user, is_reachable, is_coordinator), tokens, state)
         self.peers.append(peer)
         return peer

@@ -1,10 +1,12 @@
 """A round of one group, as the member that convenes it sees it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Header, HeaderKind, Part
 from averaging.moshpit.group_round import ROUNDS as NEXT_STEP
 from averaging.moshpit.group_round import STAND_INS, GroupRound
 from averaging.protocol.contacts import Contacts
@@ -16,6 +18,7 @@ from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
+from tests.averaging.log.headers import member
 
 ME, OTHER = Contact("me.0", "me", reachable=True), Contact("other.0", "other", reachable=False)
 SETTINGS = Settings("run", target_samples=4, chunks=3, snapshot_every=5, most_masked=10)
@@ -61,6 +64,27 @@ def test_a_round_in_which_nothing_new_happens_ends_soon(sender: str, news: Reduc
         current.tick(now)
     assert current.header is None
     assert now <= 1.0 + STAND_INS * SETTINGS.timeouts.part + 0.5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": HeaderKind.ROLLBACK},
+        {"parts": (Part(ME.session, ("a", "b")),)},
+        {"members": (member(ME.session, weight=2**62), member(OTHER.session))},
+        {"members": (member(OTHER.session), member(ME.session))},
+        {"members": (member(OTHER.session),)},
+    ],
+)
+def test_a_header_that_no_group_can_have_is_not_taken_for_its_mean(changes: dict[str, Any]) -> None:
+    current, _ = convened()
+    members = member(ME.session), member(OTHER.session)
+    right = Header("run", 1, HeaderKind.GROUP, "", current.ballot, members, (Part(ME.session, ("a", "b", "c")),))
+    current.committed(replace(right, **changes), 1.0)
+    current.tick(1.5)
+    assert current.header is None
+    current.committed(right, 2.0)
+    assert current.header == right
 
 
 @pytest.mark.parametrize(
