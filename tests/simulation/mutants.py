@@ -60,6 +60,10 @@ def _votes(change: Callable[[int, bool], int]) -> Callable[[], Any]:
     return lambda: patch.object(quorum, "votes_needed", change)
 
 
+def _always(where: Any, name: str, answer: object) -> Callable[[], Any]:
+    return lambda: patch.object(where, name, lambda *asked, **known: answer)
+
+
 def _apply_on_proposal() -> Any:
     after = LogPeer._after
 
@@ -285,8 +289,8 @@ MUTANTS = (
     Mutant("accept without parts", 1, (_accepts_without_parts,)),
     Mutant("goodbye without content", 27, (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", 27, (_goodbyes_despite_promises,)),
-    Mutant("any proposal is believed", 4, (lambda: patch.object(peer_components, "objection", lambda *known: ""),)),
-    Mutant("contacts do not come with proposals", 7, (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
+    Mutant("any proposal is believed", 4, (_always(peer_components, "objection", ""),)),
+    Mutant("contacts do not come with proposals", 7, (_always(Contacts, "evidence", ()),)),
     Mutant("a restarted session votes", 1, sessions_survive=True),
     Mutant("buffers are merged on retry", 2, (_merged_buffers,)),
     Mutant("a committed buffer is offered again", 1, (_buffers_stay,)),
@@ -294,32 +298,18 @@ MUTANTS = (
     Mutant("chunks of two reducers are mixed", 3, (_mixed_chunks,)),
     Mutant("full weight is credited despite exclusions", 2, (_full_credit,)),
     Mutant("the ledger is keyed by step and peer", 14, (_ledger_by_step,)),
-    Mutant(
-        "headers that were missed are not asked for",
-        159,
-        (lambda: patch.object(Backfilling, "tick", lambda *now: None),),
-    ),
-    Mutant(
-        "snapshots are compared by digest",
-        85,
-        (lambda: patch.object(Adopting, "compared", lambda *said, **near: None),),
-    ),
+    Mutant("headers that were missed are not asked for", 159, (_always(Backfilling, "tick", None),)),
+    Mutant("snapshots are compared by digest", 85, (_always(Adopting, "compared", None),)),
     Mutant("snapshots of other processors are not taken over", 30, (_only_compares,)),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
-    Mutant("any signature is believed", 4, (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
+    Mutant("any signature is believed", 4, (_always(Signatures, "has", True),)),
     Mutant("goodbyes of others are believed", 4, (_goodbyes_of_others,)),
     Mutant("contacts are believed without proof", 4, (_contacts_without_proof,)),
-    Mutant("votes are not signed", 4, (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
+    Mutant("votes are not signed", 4, (_always(quorum, "_is_signed", True),)),
     Mutant("anybody resets", 4, (_resets_of_anybody,)),
     Mutant("any log is believed", 1, (_any_log,)),
     Mutant("all rest, and for ever, if a plan says so", 18, (_rest_for_ever,)),
-    Mutant(
-        "any weight is believed",
-        1,
-        (
-            lambda: patch.object(Settings, "may_bring", lambda *brought: True),
-            lambda: patch.object(peer, "members_objection", lambda *known: ""),  # of the peer that has lied
-        ),
-    ),
-    Mutant("snapshots are not named by headers", 1, (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
+    # the second one is that of the peer that has lied
+    Mutant("any weight is believed", 1, (_always(Settings, "may_bring", True), _always(peer, "members_objection", ""))),
+    Mutant("snapshots are not named by headers", 1, (_always(trust, "_is_named", True),)),
 )
