@@ -10,6 +10,7 @@ from dashboard.language import NAMES
 from tests.dashboard.browsing import SCREENSHOTS, reading
 from tests.dashboard.conftest import Pages
 from tests.recorded_month.serving import Served
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -52,9 +53,13 @@ def test_machines_are_paused_and_resumed_by_the_link(
         expect(paused).to_have_count(2)
         reader.sees_whole(NAMES[language])
         reader.picture(SCREENSHOTS / f"my-machines-{language}-{width}-{scheme}.png")
-        # at once: the page is drawn again and again
-        heights = mine.get_by_role("button").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
-        assert heights and min(heights) >= 48, "large enough for a thumb"
+
+        def are_large() -> bool:  # the page is drawn again and again, and a button that goes has no height
+            buttons = mine.get_by_role("button")
+            heights = buttons.evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
+            return bool(heights) and min(heights) >= 48
+
+        wait_until(are_large, "buttons that are large enough for a thumb")
         mine.locator(".st-key-pause-all button").click()
         expect(paused).to_have_count(len(machines) + 1)
         mine.locator(".st-key-resume-all button").click()
