@@ -139,7 +139,7 @@ class GroupStep:
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last ...
         self._instance = ""  # ... and the digest that stands for the state before it
-        self._credited: Ballot | None = None  # of the newest round for whose members the coordinator was told
+        self._credited: Ballot | None = None  # ballot of the newest round that was reported to the coordinator
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
         self._convened: dict[Ballot, GroupRound] = {}  # rounds of this step and the one before that are over
 

@@ -41,6 +41,6 @@ class OwnPart:
             self._drawn[place] = (chunk, mean, compare)
 
     def of(self, header: Header) -> list[Compare]:
-        """The comparisons of drawn chunks whose means are in the header; all drawn chunks are forgotten."""
+        """Return comparisons of the drawn chunks whose means the header names, and forget all drawn chunks."""
         drawn, self._drawn, self._averaged = self._drawn, [], 0
         return [compare for chunk, mean, compare in drawn if header.chunks[chunk] == mean]

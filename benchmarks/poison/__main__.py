@@ -6,7 +6,7 @@
 16 peers compute real gradients of a small model of the demo's kind, from the demo's text; they weigh 8 to 512 samples
 in a global step. Pieces, means and optimizer steps are made by the functions that make them in a run. Liars have 6, 15
 or 25 % of the weight, two of them in the last case. `clean`: they compute and say what is true; `guarded`: the same
-with `access.robust: enforce`, which hears nobody with more than 15 % of the weight; `attacked`: they lie, with
+with `access.robust: enforce`, which counts no user with more than 15 % of the weight; `attacked`: they lie, with
 `enforce` and the coordinator's audits; `undefended`: with `off`, in the first two seeds alone. Losses are in nats,
 medians of the seeds. So are `above`, from the `clean` of the same seed to `attacked`, and `by_liars`, from its
 `guarded`; both have a mean and its standard error as well. Those that were flagged, on probation or shut out are

@@ -81,9 +81,9 @@ def shuffled(batch: Batch, random: np.random.Generator) -> Batch:
     return replace(batch, masked_labels=labels)
 
 
-NOBODY = Attack("none", "nobody lies")
+NO_ATTACK = Attack("none", "nobody lies")
 ATTACKS = (
-    NOBODY,
+    NO_ATTACK,
     Attack("times-100", "gradients times 100", lambda scene: scene.own * 100),
     Attack("times-minus-10", "gradients times -10", lambda scene: scene.own * -10),
     Attack("sign-flip", "gradients times -1", lambda scene: -scene.own),

@@ -12,7 +12,7 @@ from rich.console import Console
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks.learning.learner import HeldOut, begun, make_tokenizer
-from benchmarks.poison.attacks import ATTACKS, NOBODY, Attack
+from benchmarks.poison.attacks import ATTACKS, NO_ATTACK, Attack
 from benchmarks.poison.course import Course, Peer, peer_with, weights_with
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 
@@ -74,9 +74,9 @@ def of_seed(
         share, peers = f"{percent} %", peers_of(run, percent / 100, SHARES[percent], seed)
         honest = [peer.name for peer in peers if not peer.lies]
         liars = [peer.name for peer in peers if peer.lies]
-        clean, guarded = course.train(peers, NOBODY, "off").loss, course.train(peers, NOBODY, "enforce")
+        clean, guarded = course.train(peers, NO_ATTACK, "off").loss, course.train(peers, NO_ATTACK, "enforce")
         for attack in (one for one in ATTACKS if one.name in names):
-            attacked = guarded if attack is NOBODY else course.train(peers, attack, "enforce")
+            attacked = guarded if attack is NO_ATTACK else course.train(peers, attack, "enforce")
             row = {"clean": clean, "guarded": guarded.loss, "attacked": attacked.loss}
             row |= {"above": attacked.loss - clean, "by_liars": attacked.loss - guarded.loss}
             if seed < UNDEFENDED:
@@ -111,7 +111,7 @@ def with_other_text(run: RunFile, course: Course, other: Path, seed: int) -> dic
         _peer(run, run.data.train[0], f"peer-{n:02}", own, False, seed, n) for n, own in enumerate([*honest, weight])
     ]
     foreign = [_peer(run, _source(other), f"foreign-{n}", own, False, seed, 50 + n) for n, own in enumerate(FOREIGN)]
-    outcomes = [course.train([*peers, *foreign], NOBODY, robust) for robust in ("enforce", "off")]
+    outcomes = [course.train([*peers, *foreign], NO_ATTACK, robust) for robust in ("enforce", "off")]
     lost = [outcomes[0].share_lost([one.name for one in group]) for group in (foreign, peers)]
     return {
         "clean": outcomes[1].loss,

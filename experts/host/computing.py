@@ -63,11 +63,11 @@ class Computing:
         for at, call in enumerate(calls):
             of_caller.setdefault(call.caller, []).append(at)
         places, sent = [], []  # of the calls that can be read, by caller
-        for its in of_caller.values():
-            (inputs, gradients), refused = self._decoded([calls[at] for at in its])
-            for at, why in zip(its, refused, strict=True):
-                outcomes[at] = Outcome(refused=why)
-            readable = [at for at in its if not outcomes[at].refused]
+        for positions in of_caller.values():
+            (inputs, gradients), refused = self._decoded([calls[at] for at in positions])
+            for at, reason in zip(positions, refused, strict=True):
+                outcomes[at] = Outcome(refused=reason)
+            readable = [at for at in positions if not outcomes[at].refused]
             is_fresh: list[bool] = []
             for at in readable:
                 is_fresh += [expert.is_fresh(calls[at].version)] * calls[at].rows
@@ -75,12 +75,12 @@ class Computing:
                 places.append(readable)
                 sent.append(Gradients(inputs, gradients, is_fresh))
         version = expert.version
-        for its, answer in zip(places, expert.backward(sent, self.schedule_factor), strict=True):
+        for readable, answer in zip(places, expert.backward(sent, self.schedule_factor), strict=True):
             if isinstance(answer, ValueError):
-                answers = [Outcome(refused=str(answer))] * len(its)
+                answers = [Outcome(refused=str(answer))] * len(readable)
             else:
-                answers = self._answers(answer, [calls[at].rows for at in its], version)
-            for at, outcome in zip(its, answers, strict=True):
+                answers = self._answers(answer, [calls[at].rows for at in readable], version)
+            for at, outcome in zip(readable, answers, strict=True):
                 outcomes[at] = outcome
                 self.served[calls[at].caller] += 0 if outcome.refused else calls[at].rows
         return outcomes
@@ -92,13 +92,13 @@ class Computing:
             Inputs, and gradients on the way back, of all calls that can be read, one after the other; and for each call
             why it cannot, or nothing.
         """
-        width, copies = self._settings.width, 2 if calls[0].direction is Direction.BACKWARD else 1
-        tensors = [torch.empty(sum(call.rows for call in calls), width) for _ in range(copies)]
+        width, per_call = self._settings.width, 2 if calls[0].direction is Direction.BACKWARD else 1
+        tensors = [torch.empty(sum(call.rows for call in calls), width) for _ in range(per_call)]
         refused, begin = [], 0
         for call in calls:
             length, end = encoded_bytes(call.rows, width), begin + call.rows
             try:
-                if len(call.data) != copies * length:
+                if len(call.data) != per_call * length:
                     raise ValueError(f"{len(call.data)} bytes are not {call.rows} rows")
                 for at, tensor in enumerate(tensors):
                     decode(call.data[at * length : (at + 1) * length], call.rows, width, into=tensor[begin:end])

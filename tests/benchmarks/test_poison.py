@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.learning.learner import HeldOut, begun
-from benchmarks.poison.attacks import ATTACKS, NOBODY
+from benchmarks.poison.attacks import ATTACKS, NO_ATTACK
 from benchmarks.poison.course import Course, weights_with
 from benchmarks.poison.measuring import peers_of, prepared
 
@@ -34,7 +34,7 @@ def test_scaling_down_takes_the_weight_of_a_loud_liar_and_little_of_others(
     course = Course(run, begun(run), HeldOut(run), seed=0)
     peers = peers_of(run, 0.15, 1, seed=0)
     loud = next(one for one in ATTACKS if one.name == "times-minus-10")
-    clean, again = (course.train(peers, NOBODY, "off").loss for _ in range(2))
+    clean, again = (course.train(peers, NO_ATTACK, "off").loss for _ in range(2))
     assert clean == again
     attacked, undefended = (course.train(peers, loud, robust) for robust in ("enforce", "off"))
     honest = [name for name in attacked.weights if name != "liar-00"]

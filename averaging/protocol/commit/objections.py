@@ -72,7 +72,7 @@ def _voters(header: Header, recent: Sequence[Header]) -> str:
 
 
 def listing_objection(members: Sequence[Member]) -> str:
-    """What is wrong with a list of members, whoever they are; empty if nothing is."""
+    """Why a list of members is malformed; empty if it is not."""
     sessions = [member.session for member in members]
     if sessions != sorted(set(sessions)):
         return "its members are not in their order, each once"

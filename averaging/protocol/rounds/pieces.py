@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from averaging.log.header import Ballot, peer_of
 from averaging.protocol.messages import Piece
 
-MOST_SESSIONS = 8  # sessions of one peer whose pieces are kept
+MOST_SESSIONS = 8  # of one peer; pieces of its other sessions are dropped
 
 T = TypeVar("T")
 
