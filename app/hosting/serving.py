@@ -12,7 +12,7 @@ from app.hosting.console import HostConsole
 from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
-from experts.host.settings import ExpertSettings
+from experts.host.settings import ExpertSettings, HostLimits
 from experts.remote.hosting import Hosting, HostingTimes, Swarm
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, join_dht
@@ -74,7 +74,9 @@ def serve(
             p2p = loop.call(join_daemon(dht))
             directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
             swarm = Swarm(p2p, identity, gate, admitted.answer.manifest.fingerprint, directory)
-            hosting = loop.call(_begin(swarm, settings, capacity, admitted.run_folder / STATES))
+            assert run.experts is not None
+            limits = HostLimits(arrive=max(HostLimits.arrive, run.experts.timeout))  # trainers wait for so long
+            hosting = loop.call(_begin(swarm, settings, capacity, admitted.run_folder / STATES, limits))
             device = f"host of experts, {device_name(torch.device('cpu'))}"
             session = HostSession(SessionPublisher(run.name, identity, dht, device=device, gate=gate))
             _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, session)
@@ -91,8 +93,8 @@ def serve(
         end_helpers()
 
 
-async def _begin(swarm: Swarm, settings: ExpertSettings, capacity: int, folder: Path) -> Hosting:
-    hosting = Hosting(swarm, settings, capacity, folder, times=TIMES)
+async def _begin(swarm: Swarm, settings: ExpertSettings, capacity: int, folder: Path, limits: HostLimits) -> Hosting:
+    hosting = Hosting(swarm, settings, capacity, folder, limits, TIMES)
     await hosting.start()
     return hosting
 

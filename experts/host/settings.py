@@ -54,7 +54,8 @@ class HostLimits:
     strangers: int = 64  # streams that have not shown a pass yet ...
     strangers_of_a_peer: int = 2  # ... and of one peer
     hello: float = 15.0  # to show it
-    stall: float = 60.0  # for a request to arrive once it has begun, and for an answer to be taken
+    arrive: float = 5.0  # for a request, once it has begun: its caller does not wait for longer
+    stall: float = 60.0  # for an answer to be taken
 
 
 def settings_of(run: RunFile) -> ExpertSettings | None:

@@ -88,7 +88,8 @@ class Worker:
         except Exception:
             logger.exception("a batch of calls could not be computed")
             outcomes = [FAILED] * len(batch)
-        self.queue.computed(batch, self._clock() - begin)
+        answered = [call for call, outcome in zip(batch, outcomes, strict=True) if not outcome.refused]
+        self.queue.computed(answered, self._clock() - begin)  # refusing takes next to no time
         for call, outcome in zip(batch, outcomes, strict=True):
             self._answer(call, outcome)
 

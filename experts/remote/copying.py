@@ -14,11 +14,14 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import from_bytes
 from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part, split
+from experts.versions import rollbacks
 from swarm import clock
 from swarm.errors import StorageError
 from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
+
+MOST_ROLLBACKS = 1000  # that a peer may have missed; a version near the largest leaves no room for another one
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class Copying:
     async def _take(self, peer_id: PeerID, uid: Uid, state: bytes) -> None:
         try:
             expert = await asyncio.to_thread(from_bytes, uid, self._settings, state)
+            if rollbacks(expert.version) > rollbacks(self._files.versions.get(uid, 0)) + MOST_ROLLBACKS:
+                raise ValueError(f"version {expert.version} is more rollbacks ahead than a run can be")
             self._seen[peer_id.to_base58(), uid] = expert.version, clock.now()
             if uid not in self.wanted:
                 return

@@ -111,7 +111,8 @@ class Hosting:
     @property
     def holdings(self) -> Holdings:
         """What we have now."""
-        serves = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
+        experts = dict(self.worker.computing.experts)  # the computing thread changes the other one
+        serves = {uid: expert.version for uid, expert in experts.items()}
         had = self._copying.had - serves.keys()
         copies = {uid: version for uid, version in self._files.versions.items() if uid in had}
         return Holdings(self._peer, serves, copies)
@@ -200,8 +201,7 @@ class Hosting:
         while True:
             await asyncio.sleep(self._times.ask)
             try:
-                versions = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
-                for uid in sorted(await self._recovering.newer(versions)):
+                for uid in sorted(await self._recovering.newer(self.holdings.serves)):
                     await self._replace(uid)
             except Exception:
                 logger.exception("the coordinator was not asked for newer states of experts")

@@ -31,6 +31,7 @@ logger = get_logger(__name__)
 T = TypeVar("T")
 TIMEOUT = 5.0  # seconds
 MARGIN = 0.25  # seconds beyond it, if the event loop is held up
+MOST_LOOKS = 40  # that fail before a host that is not in the table any longer is forgotten: an hour
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
 
@@ -220,9 +221,12 @@ class RemoteExperts:
         return self._hosts[peer]
 
     def _keep(self, peers: set[PeerID]) -> None:
+        """Close the connections to others. That one was left out is remembered for a while: it may come back."""
         for peer in self._hosts.keys() - {one.to_base58() for one in peers}:
-            self._hosts.pop(peer).connection.close()
-        self._note()
+            host = self._hosts[peer]
+            host.connection.close()
+            if not host.availability.is_out:
+                del self._hosts[peer]
 
     def _failed(self, host: _Host, reason: str) -> None:
         host.connection.close()
@@ -237,8 +241,13 @@ class RemoteExperts:
     async def _look_for(self, host: _Host, wait: float) -> None:
         while True:
             await asyncio.sleep(wait)
-            if self._hosts.get(host.connection.peer_id.to_base58()) is not host:
-                return  # it is not in the table any longer
+            peer = host.connection.peer_id.to_base58()
+            if peer not in self._routes.values():
+                if host.availability.failures > MOST_LOOKS:
+                    del self._hosts[peer]
+                    return
+                wait = host.availability.missed()
+                continue
             try:
                 async with within(self._timeout):
                     await host.connection.ask(Kind.PING)

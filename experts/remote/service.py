@@ -139,9 +139,12 @@ class ExpertService:
         try:
             while True:
                 await answering.room()
-                request, payload = await wire.read_message(
-                    reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.stall, self._receiving
-                )
+                try:
+                    request, payload = await wire.read_message(
+                        reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.arrive, self._receiving
+                    )
+                except asyncio.TimeoutError:  # it has taken a place that others needed
+                    raise ValueError("a request that began did not arrive") from None
                 self._greeting.user(peer_id, hello.shown)  # the pass may have expired, or its user be banned
                 if request.kind in (Kind.FORWARD, Kind.BACKWARD):
                     calls = wire.calls_of(request, payload, user, self._settings, limits)

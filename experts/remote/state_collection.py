@@ -31,6 +31,7 @@ logger = get_logger(__name__)
 
 ONCE = 1e9  # seconds between two copies of an expert: in a collection there is one
 LOOK_AGAIN = 5.0  # seconds until hosts that refused or were silent are asked again
+TRIES = 3  # looks at a DHT in which nobody answers, before nothing is collected
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,20 @@ class StateCollection:
         return Collected(len(fresh), len(missing))
 
     async def _collect(self, copying: Copying, look_again: float) -> Set[Uid]:
+        unanswered = 0
         while True:
             try:
                 listed = await asyncio.to_thread(self._swarm.directory.read)
             except NoAnswer as error:
                 logger.info(str(error))
-                return frozenset()
+                unanswered += 1
+                if unanswered == TRIES:
+                    return copying.wanted - copying.came
+                await asyncio.sleep(look_again)
+                continue
             except SlowDHT:
                 raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
-            serving = servers([host.holdings for host in listed])
+            unanswered, serving = 0, servers([host.holdings for host in listed])
             copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # nothing comes of what is gone
             copying.follow(listed, serving)
             await copying.wait()

@@ -109,3 +109,16 @@ def test_who_waits_when_the_worker_ends_is_not_left_waiting():
 
     run(work, longest_wait=0.0)
     assert ended == [True]
+
+
+def test_what_is_refused_says_nothing_about_the_hosts_speed():
+    async def work() -> None:
+        worker = Worker(Computing(SETTINGS), HostLimits(longest_wait=0.0))
+        running = asyncio.create_task(worker.run())
+        before = worker.queue.speed
+        assert [one.refused for one in await worker.answers([call("eve", 8000)])] == ["not here"]
+        assert worker.queue.speed == before
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(work())

@@ -126,6 +126,15 @@ def test_a_hello_that_never_comes_is_a_refusal(hosts: SmallHosts):
     assert not host.service._strangers
 
 
+def test_a_request_that_begins_and_never_arrives_is_a_refusal(hosts: SmallHosts):
+    host, eve, amina = hosts.host(arrive=0.2, receiving=1), hosts.intruder(), hosts.caller(name="amina")
+    eve.gate = hosts.guarded.gate("eve", eve.p2p.peer_id)
+    amina.use({A: host.p2p.peer_id})
+    assert eve.says(host, eve.hello(), request(Part(A, 3))[:9]) != b"", "the host has said hello"
+    assert refusals._refusals._seen.keys() == {eve.p2p.peer_id.to_base58()}
+    assert set(amina.forward({A: rows()})) == {A}
+
+
 def test_a_peer_for_which_there_is_no_room_is_not_to_blame(hosts: SmallHosts):
     host, eve, amina = hosts.host(strangers=1, hello=1e6), hosts.intruder(), hosts.intruder()
     amina.gate = hosts.guarded.gate("amina", amina.p2p.peer_id)

@@ -8,6 +8,8 @@ import pytest
 from experts.directory.records import NoAnswer
 from experts.host.files import StateFiles
 from experts.host.trained_expert import TrainedExpert
+from experts.remote.copying import MOST_ROLLBACKS
+from experts.versions import STEPS
 from swarm import clock
 from swarm.errors import StorageError
 from tests.experts.remote.one_host.scene import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
@@ -65,6 +67,17 @@ def test_a_bad_state_keeps_no_other_away_and_the_oldest_copy_is_first(scene: Sce
         other.asked.clear()
         await asyncio.sleep(TIMES.look)
         assert other.asked == [C, A, D, B]
+
+    scene.play(course)
+
+
+def test_a_version_to_which_no_rollbacks_lead_is_not_copied(scene: Scene):
+    other = Peer("other", {A: (MOST_ROLLBACKS + 1) * STEPS, B: MOST_ROLLBACKS * STEPS, C: 5, D: 5})
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        assert scene.files == {B: MOST_ROLLBACKS * STEPS, C: 5, D: 5}
 
     scene.play(course)
 

@@ -11,7 +11,7 @@ from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import BUSY
 from experts.remote import state_collection
-from experts.remote.state_collection import LOOK_AGAIN, Collected, StateCollection
+from experts.remote.state_collection import LOOK_AGAIN, TRIES, Collected, StateCollection
 from swarm.errors import SwarmError
 from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
 from tests.experts.remote.one_host.scene import scene as scene
@@ -86,6 +86,18 @@ def test_what_nobody_serves_any_longer_is_not_waited_for(scene: Scene, collectio
 def test_without_hosts_there_is_nothing_to_collect(scene: Scene, collection: StateCollection):
     scene.directory.error = NoAnswer()
     assert collecting(collection) == Collected(fresh=0, missing=0)
+
+
+def test_a_dht_in_which_nobody_answers_for_a_moment_keeps_no_state_away(scene: Scene, collection: StateCollection):
+    host = Peer("host", {A: 5})
+    scene.list(host)
+    scene.directory.error = NoAnswer()
+
+    async def it_answers_again() -> None:
+        await asyncio.sleep(LOOK_AGAIN * (TRIES - 1.5))
+        scene.directory.error = None
+
+    assert collecting(collection, it_answers_again) == Collected(fresh=1, missing=0)
 
 
 def test_a_slow_dht_is_told(scene: Scene, collection: StateCollection):
