@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from averaging.protocol.messages import Bandwidth
 
 MEGABIT = 125_000.0  # bytes
+AHEAD = 5.0  # seconds of the cap that urgent messages may be ahead of it
 BURST = 0.25  # seconds of the cap that may go at once, since no event loop is on time to the millisecond
 
 PAUSE = 0.1  # seconds without anything that waits, after which a stretch is over
@@ -109,19 +110,24 @@ class Direction:
         self._cap = math.inf if cap is None else cap * MEGABIT  # bytes a second
         self._clock = clock
         self._free_at = -math.inf  # when all that had its turn is within the cap
+        self._urgent_free_at = -math.inf  # the same, for urgent bytes alone
         self.meter = Meter(clock)
         self.total = 0  # bytes that had their turn
 
     async def turn(self, size: int, *, is_urgent: bool) -> float:
         """Wait until so many bytes are within the cap; returns for how many seconds.
 
-        What is urgent does not wait; it makes the others wait longer.
+        Urgent bytes wait for other urgent bytes alone, and only once those are more than `AHEAD` seconds ahead of the
+        cap; they make all others wait longer.
         """
         self.total += size
         now = self._clock()
         begin = max(now - BURST, self._free_at)
         self._free_at = begin + size / self._cap
-        if begin <= now or is_urgent:
+        if is_urgent:
+            begin = max(now - AHEAD, self._urgent_free_at)
+            self._urgent_free_at = begin + size / self._cap
+        if begin <= now:
             return 0.0
         await asyncio.sleep(begin - now)
         return begin - now

@@ -34,7 +34,7 @@ from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
-from swarm.errors import SahajError, SwarmError
+from swarm.errors import SahajError, StorageError, SwarmError
 from swarm.run_file import AveragingSection
 
 logger = logging.getLogger(__name__)
@@ -199,9 +199,12 @@ class CollaborativeOptimizer:
             raise SwarmError(NO_WAY_BACK)
         state = state.with_own_moments()
         rebase(state)
-        self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", self._store.put)))
+        with self._store.all_or_none() as put:
+            self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", put)))
 
     async def _order(self, manifest: Manifest) -> None:
+        if not all(map(self._store.has, manifest.chunks)):  # one was shared with an older snapshot, dropped since
+            raise StorageError("a snapshot was dropped while this one was being written; try the rollback again")
         self._shell.roll_back(manifest)
 
     def lacks(self, gaps: Sequence[Gap]) -> None:

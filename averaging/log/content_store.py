@@ -5,7 +5,8 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import StorageError
@@ -108,6 +109,22 @@ class Store:
                 fsync(self._folder)
         with self._lock:
             self._unflushed.difference_update(digests)
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[Callable[[str, bytes], None]]:
+        """A `put` for contents that belong together: if one finds no room, those before it are not held either."""
+        new = list[str]()
+
+        def put(digest: str, content: bytes) -> None:
+            if not self.has(digest):
+                new.append(digest)
+                self.put(digest, content)
+
+        try:
+            yield put
+        except StorageError:
+            self.forget(new)  # small files may find room now
+            raise
 
     def forget(self, digests: Iterable[str]) -> None:
         """Hold these no longer."""

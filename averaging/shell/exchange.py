@@ -10,6 +10,7 @@ from functools import partial
 
 from averaging.log.content_store import Store
 from averaging.log.header import Ballot
+from averaging.moshpit.group_round import step_of
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average, Observe
 from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
@@ -59,7 +60,7 @@ class Exchange:
             case Chunk(digest):
                 return self._is_expected(sender, digest, len(payload)) and self._keeps_chunk(digest, payload, now)
             case Piece():
-                return self._keeps_piece(sender, message, payload)
+                return self._is_due(message.ballot) and self._keeps_piece(sender, message, payload)
             case ShownPiece() | ShownAccount():
                 machine = self._locked.machine
                 expected = isinstance(machine, LogPeer) and machine.auditing.expects(sender, message)
@@ -119,6 +120,17 @@ class Exchange:
             with self._locked.lock:
                 fetching.consists_of(digest, chunks, now)
         return True
+
+    def _is_due(self, ballot: Ballot) -> bool:
+        """Whether there may be a plan of this ballot in which this peer reduces: then it has called in it.
+
+        Otherwise pieces of ballots that never come would be kept for good.
+        """
+        machine = self._locked.machine
+        if isinstance(machine, GroupPeer):
+            return step_of(ballot.number) <= (machine.step or 0) + 1  # groups of a step are not all as fast
+        promised = machine.voting.voter.promised
+        return promised is not None and ballot <= promised
 
     def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
         """Whether there is such a piece, and room for it."""

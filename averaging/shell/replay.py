@@ -165,18 +165,11 @@ class Replay:
             return None
 
     def _snapshot(self, state: State, header: str) -> Manifest | None:
-        written = []
-
-        def put(digest: str, content: bytes) -> None:
-            if not self._store.has(digest):
-                written.append(digest)
-                self._store.put(digest, content)
-
         try:
-            return write_snapshot(state, self._run, header, put)
+            with self._store.all_or_none() as put:
+                return write_snapshot(state, self._run, header, put)
         except StorageError as error:
             logger.warning("there is no snapshot of step %d: %s", state.step, error)
-            self._store.forget(written)  # small files may find room now
             return None
 
     def _read(self, snapshot: str) -> State:

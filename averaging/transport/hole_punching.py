@@ -37,6 +37,15 @@ RELAYED = "/p2p-circuit"
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ControlFailure, ValueError)
 
 
+def printed(addresses: Iterable[Multiaddr]) -> list[str]:
+    """As text. Those of protocols that hivemind does not know are left out: they raise a ValueError."""
+    found = []
+    for address in addresses:
+        with contextlib.suppress(ValueError):
+            found.append(str(address))
+    return found
+
+
 class HolePuncher:
     """Of one session.
 
@@ -83,7 +92,7 @@ class HolePuncher:
             self._asked_at[session] = now
             self._tasks.begin(self._ask(session))
         _, visible = await self._p2p._client.identify()
-        own = self._where.told(map(str, visible))
+        own = self._where.told(printed(visible))
         self._discovery.is_at(own)
         theirs = self._discovery.whereabouts
         others = {
@@ -97,7 +106,7 @@ class HolePuncher:
         """Addresses at the other end, by peer; those through relays do not count."""
         found: dict[str, list[str]] = {}
         for peer in await self._p2p.list_peers():
-            direct = [address for address in map(str, peer.addrs) if RELAYED not in address]
+            direct = [address for address in printed(peer.addrs) if RELAYED not in address]
             if direct:
                 found.setdefault(peer.peer_id.to_base58(), []).extend(direct)
         return found

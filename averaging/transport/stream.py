@@ -188,7 +188,7 @@ class Stream:
         if size > self._largest:
             raise FrameRefused(f"a message of {size:,} bytes")
         async with self._budget.hold(self._peer, size):
-            self._reading_until = self._clock() + self._limits.patience(size)
+            self._reading_until = self._clock() + self._limits.patience(0)
             body = await self._read_body(size)
             came = self._clock()
             self._reading_until = float("inf")
@@ -212,6 +212,7 @@ class Stream:
             kind, part = await read_head(self._reader)
             if kind is not FrameKind.SLICE:
                 await self._read_other(kind, part)
+                await asyncio.sleep(0)  # as in `_read`
                 continue
             if not min(size, SMALLEST) <= part <= min(size, SLICE):  # many small ones would take far more memory
                 raise FrameRefused(f"a slice of {part:,} bytes")
@@ -225,6 +226,7 @@ class Stream:
         download = self._line.download
         self._reading_until += await download.turn(size, is_urgent=self.lane is Lane.CONTROL)
         body = await self._reader.readexactly(size)
+        self._reading_until += size / self._limits.slowest  # a head alone holds its room for `stall` only
         self.active_at = self._clock()
         self.received_bytes += size
         download.meter.carried(size)

@@ -52,6 +52,10 @@ UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 Deliver = Callable[[str, Message, bytes | None], Awaitable[None] | None]
 
 
+class NoRoom(Exception):
+    """There are too many streams, which is not this peer's fault."""
+
+
 class Transport:
     """The streams of one session. Everything is called in the event loop.
 
@@ -148,6 +152,8 @@ class Transport:
             remote = await self._welcomed(info.peer_id, reader)
             writer.write(frame(FrameKind.HELLO, self._greeting.hello))
             await self._serve(remote, lane, reader, writer, opened_here=False)
+        except NoRoom as error:
+            logger.debug(f"no room for {info.peer_id}: {error}")
         except (*UNREACHED, *REFUSALS) as error:
             self._refuse(info.peer_id, error)
         finally:
@@ -157,15 +163,20 @@ class Transport:
         its = sum(len(one.streams) for one in self._remotes.values() if one.peer_id == peer_id)
         total = sum(len(one.streams) for one in self._remotes.values())
         limits = self._limits
-        if self._strangers >= limits.strangers or total >= limits.streams or its >= limits.streams_of_a_peer:
-            raise FrameRefused(f"too many streams: {its} of it, {total} in all, {self._strangers} without a hello")
+        if its >= limits.streams_of_a_peer:
+            raise FrameRefused(f"too many streams: {its} of it")
+        if self._strangers >= limits.strangers or total >= limits.streams:
+            raise NoRoom(f"too many streams: {total} in all, {self._strangers} without a hello")
         self._strangers += 1
         try:
             hello = await read_hello(reader, limits.hello)
         finally:
             self._strangers -= 1
         self._greeting.check(hello, peer_id)
-        return self._greeted(hello, peer_id)
+        remote = self._greeted(hello, peer_id)
+        if len(remote.streams) >= limits.streams_of_a_peer:  # others have said hello in the meantime
+            raise FrameRefused(f"too many streams: {len(remote.streams)} of it")
+        return remote
 
     def _refuse(self, peer_id: PeerID, error: Exception) -> None:
         """Count it; a peer that is refused too often has no streams for a while."""

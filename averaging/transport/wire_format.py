@@ -19,6 +19,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log import packing
 from averaging.log.header import Farewell
+from averaging.protocol.buffers import MOST_OFFERED
 from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
@@ -33,6 +34,7 @@ MOST_ITEMS = 4096  # in a list, if it is not one of those below
 MOST = {
     **dict.fromkeys(("chunks", "digests", "exclusions", "missing"), 2**16),
     **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts", "connected"), 64),
+    "buffers": MOST_OFFERED,
 }
 DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
 _OF_SESSIONS = "session convener reducer voters votes goodbyes tie_breaker members clients missing resting loud"

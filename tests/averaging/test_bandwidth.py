@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from averaging.bandwidth import BURST, MEGABIT, Caps, Meter, OwnLine
+from averaging.bandwidth import AHEAD, BURST, MEGABIT, Caps, Meter, OwnLine
 from averaging.transport.window import Window
 from tests.support.virtual_time import in_virtual_time
 
@@ -47,6 +47,18 @@ def test_what_is_urgent_does_not_wait_and_those_behind_it_wait_longer() -> None:
         assert await download.turn(500_000, is_urgent=True) == clock() == 0.0
         await download.turn(1, is_urgent=False)
         assert clock() == pytest.approx(1.5 - BURST)
+
+    in_virtual_time(course)
+
+
+def test_what_is_urgent_keeps_to_the_cap_in_the_long_run_and_waits_for_nothing_else() -> None:
+    async def course() -> None:
+        clock = asyncio.get_running_loop().time
+        download = OwnLine(Caps(download=8.0), clock).download
+        await download.turn(60_000_000, is_urgent=False)  # a minute
+        for second in range(1, 31):
+            await download.turn(1_000_000, is_urgent=True)
+            assert clock() == pytest.approx(max(0.0, second - 1 - AHEAD))
 
     in_virtual_time(course)
 

@@ -15,6 +15,10 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         village = Village(tmp_path)
         shell = village.add("coordinator", begins=True)
         content = bytes(piece_bytes(village.grid.size(0), "none"))
+        promised = Ballot(2**60, "x.0")
+        shell.received("coordinator.0", "asha.0", Piece(promised, 0, 0), content)
+        assert not shell._exchange._pieces.of("asha.0"), "a piece of a ballot that this peer knows nothing of was kept"
+        shell.machine.voting.voter.promise(promised)
         for number in range(5):
             for attempt in range(village.grid.count):
                 shell.received("coordinator.0", "asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
@@ -25,7 +29,7 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
         assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
         for session in range(3 * MOST_SESSIONS):
-            shell.received("coordinator.0", f"eve.{session}", Piece(Ballot(2**60, "x.0"), 0, 0), content)
+            shell.received("coordinator.0", f"eve.{session}", Piece(promised, 0, 0), content)
         kept_of = list(shell._exchange._pieces._by_sender)
         assert kept_of == ["asha.0", *(f"eve.{session}" for session in range(2 * MOST_SESSIONS, 3 * MOST_SESSIONS))]
         await village.end()

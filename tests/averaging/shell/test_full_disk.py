@@ -10,6 +10,7 @@ import pytest
 
 import averaging.shell.replay
 from averaging.log import content_store, disk, entry_file
+from averaging.log.content_store import Store
 from swarm.errors import StorageError
 from tests.averaging.shell.virtual.village import Village, step_of
 from tests.support.virtual_time import in_virtual_time
@@ -112,13 +113,14 @@ def test_a_snapshot_for_which_there_is_no_room_is_left_out(
 
     def write(state: Any, run: str, header: str, put: Callable[[str, bytes], None]) -> Any:
         manifest = original(state, run, header, put)
-        if put.__closure__ and failing[0] and village_of_put(put) is failing[0]:
+        if failing[0] and store_of_put(put) is failing[0]:
             left_out.append(manifest)
             raise StorageError("the disk is full")
         return manifest
 
-    def village_of_put(put: Any) -> Any:
-        return next((cell.cell_contents for cell in put.__closure__ if hasattr(cell.cell_contents, "restore")), None)
+    def store_of_put(put: Any) -> Any:
+        contents = [cell.cell_contents for cell in put.__closure__ or ()]
+        return next((one for one in contents if isinstance(one, Store)), None)
 
     monkeypatch.setattr(averaging.shell.replay, "write_snapshot", write)
 
@@ -129,7 +131,7 @@ def test_a_snapshot_for_which_there_is_no_room_is_left_out(
             village.train(village.add(one))
         await village.until(lambda: len(village.entries) > 3)
         shell = village.shells[f"{name}.0"]
-        failing[0] = shell.replay  # type: ignore[call-overload]
+        failing[0] = shell.store  # type: ignore[call-overload]
         await village.until(lambda: len(left_out) == 2)
         failing[0] = ""
         await village.until(lambda: step_of(shell) > left_out[-1].step)

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.transport.calling_out import (
     FIRST_PAUSE,
@@ -13,6 +14,7 @@ from averaging.transport.calling_out import (
     Whereabouts,
     checked,
 )
+from averaging.transport.hole_punching import printed
 
 HOME, LATER_HOME = "/ip4/192.168.1.2/udp/4001/quic-v1", "/ip4/192.168.1.7/udp/4001/quic-v1"
 OUTSIDE = "/ip4/45.10.1.3/udp/4001/quic-v1"
@@ -127,3 +129,8 @@ def test_one_without_an_address_is_not_called_unless_libp2p_finds_it():
 
 def test_in_a_large_swarm_nobody_is_called():
     assert not Calls().due({f"peer{number}": (OUTSIDE,) for number in range(MOST_CALLED + 1)}, (), 0.0)
+
+
+def test_an_address_of_a_protocol_that_hivemind_does_not_know_hides_no_other() -> None:
+    good = Multiaddr("/ip4/127.0.0.1/udp/400/quic")
+    assert printed([Multiaddr(good.to_bytes() + b"\x03"), good]) == [str(good)]

@@ -11,10 +11,20 @@ from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Report
 from averaging.transport.limits import Limits
 from averaging.transport.stream import AT_ONCE
-from averaging.transport.wire_format import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, pack, receipt
+from averaging.transport.wire_format import (
+    LONGEST_HELLO,
+    VERSION,
+    FrameKind,
+    Hello,
+    Lane,
+    frame,
+    pack,
+    read_hello,
+    receipt,
+)
 from swarm.access.refusals import MOST_REFUSALS
-from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
-from tests.support.waiting import wait_until
+from tests.averaging.transport.peers import RUN, Guarded, Intruder, Peer, Peers, chunk_of, framed
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.swarm
 
@@ -139,6 +149,32 @@ def test_a_peer_has_a_few_streams_only(peers: Peers):
     amina.tells(host)
     for _, writer in opened:
         peers.loop.soon(writer.close)
+
+
+def test_it_has_no_more_if_all_of_them_say_hello_at_once(peers: Peers):
+    host, greedy = peers.start(Limits(streams_of_a_peer=3)), peers.intruder()
+
+    async def greetings() -> list[bool]:
+        opened = [await greedy.opened(host) for _ in range(8)]
+        while host.transport._strangers < 8:
+            await asyncio.sleep(0.01)
+        hello = Hello(VERSION, RUN, greedy.session, greedy.shown)
+        for _, writer in opened:
+            writer.write(frame(FrameKind.HELLO, encode(hello)))
+        answers = await asyncio.gather(*(read_hello(reader, PATIENCE) for reader, _ in opened), return_exceptions=True)
+        for _, writer in opened:
+            writer.close()
+        return [isinstance(one, Hello) for one in answers]
+
+    assert sum(peers.loop.call(greetings())) == 3
+
+
+def test_a_peer_for_which_there_is_no_room_is_not_to_blame(peers: Peers):
+    host, first, second = peers.start(Limits(streams=1)), peers.intruder(), peers.intruder()
+    _, writer = peers.loop.call(first.greeted(host))
+    assert is_refused(second, host)
+    assert host.transport.refused == 0
+    peers.loop.soon(writer.close)
 
 
 def test_only_peers_with_a_pass_are_heard_and_none_after_its_ban(peers: Peers, tmp_path: Path):

@@ -1,6 +1,7 @@
 """Streams over real libp2p: who is reached, over which stream, and how much of one peer there is in memory."""
 
 import asyncio
+import struct
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from averaging.log.header import Ballot
 from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Piece, Report
 from averaging.transport.limits import Limits
-from averaging.transport.wire_format import Lane, pack
+from averaging.transport.wire_format import FrameKind, Lane, frame, pack
 from tests.averaging.transport.peers import QUICK, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
 
@@ -167,6 +168,29 @@ def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
     peers.loop.soon(writer.close)
 
 
+def test_others_have_their_turn_after_each_frame_inside_a_message(peers: Peers):
+    host, flooder = peers.start(), peers.intruder()
+    turns: list[int] = [0]
+
+    async def flood() -> asyncio.StreamWriter:
+        _, writer = await flooder.greeted(host)
+        writer.write(struct.pack(">BI", FrameKind.MESSAGE, 100) + frame(FrameKind.PONG) * 2000)
+        (stream,) = host.transport._remotes[flooder.session].streams
+
+        def turn() -> None:
+            turns.append(stream.pongs)
+            if stream.pongs < 2000:
+                asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+        return writer
+
+    writer = peers.loop.call(flood())
+    wait_until(lambda: turns[-1] == 2000, "the whole flood")
+    assert max(later - before for before, later in pairwise(turns)) <= 2
+    peers.loop.soon(writer.close)
+
+
 def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
     limits = Limits(tend=0.05, bulk_queue=2**20, control_queue=2**16)
     host, amina = peers.start(limits), peers.start()
@@ -205,11 +229,16 @@ def test_a_vote_does_not_wait_behind_pieces_that_are_not_taken_in(peers: Peers):
     wait_until(lambda: sum(isinstance(one[1], Piece) for one in bimal.inbox) == 100, "all pieces")
 
 
-def test_a_stream_that_stands_still_is_given_up(peers: Peers):
-    amina = peers.start(Limits(tend=0.05, stall=0.2, slowest=2**30))
+@pytest.mark.parametrize(
+    ("sent", "slowest"),
+    [(framed(b"x" * 1000)[:-1], 2**30), (struct.pack(">BI", FrameKind.MESSAGE, 2**20), 1)],
+    ids=["almost all", "the head alone"],
+)
+def test_a_stream_that_stands_still_is_given_up(peers: Peers, sent: bytes, slowest: int):
+    amina = peers.start(Limits(tend=0.05, stall=0.2, slowest=slowest))
     slow = peers.intruder()
     reader, writer = peers.loop.call(slow.greeted(amina))
-    peers.loop.soon(writer.write, framed(b"x" * 1000)[:-1])
+    peers.loop.soon(writer.write, sent)
     assert peers.loop.call(reader.read(), timeout=200) == b""
     assert QUICK.stall > 1
     peers.loop.soon(writer.close)
