@@ -15,6 +15,7 @@ from averaging.protocol.settings import Settings
 
 STALENESS = 1  # steps that may be decided between the state of a gradient and the one that it is applied to
 REMEMBERED = 5  # headers after an offer
+MOST_OFFERED = 64  # buffers in a call; a header names those of each member
 
 
 @dataclass
@@ -71,8 +72,13 @@ class Buffers:
             self._open = Buffer(self._open.number + 1)
         return tuple(
             Offer(one.number, one.weight, one.samples, one.loss if math.isfinite(one.loss) else None)
-            for one in self.closed.values()
+            for one in map(self.closed.__getitem__, self._offered)
         )
+
+    @property
+    def _offered(self) -> list[int]:
+        """Numbers of the closed buffers that a call has room for, the oldest."""
+        return list(self.closed)[:MOST_OFFERED]
 
     @property
     def late(self) -> int:
@@ -82,7 +88,7 @@ class Buffers:
     def decided(self, numbers: Collection[int], *, is_whole: bool) -> None:
         """A header has taken these, and each chunk of its mean includes them if `is_whole`."""
         if self.closed:
-            self._late.append(not (is_whole and self.closed.keys() <= set(numbers)))
+            self._late.append(not (is_whole and set(self._offered) <= set(numbers)))
         self.remove(numbers)
 
     def remove(self, numbers: Collection[int]) -> None:

@@ -9,6 +9,8 @@ from averaging.protocol.messages import Accepted, Commit, Contact, Goodbye, Prop
 MOST_KNOWN = 10_000  # sessions
 MOST_SHOWN = 64  # contacts in a message
 MOST_GOODBYES = 32  # of one peer's sessions
+LONGEST_ACCEPTED = 256 * 2**10  # bytes of a header that a goodbye may bring
+FURTHEST = 1000  # steps by which a session may say that it was ahead when it left
 
 
 class Contacts:
@@ -38,6 +40,11 @@ class Contacts:
         """This peer, or another that there is or was."""
         return self._known.get(session)
 
+    def is_coordinator(self, session: str) -> bool:
+        """Whether this session is known to be a coordinator."""
+        contact = self.get(session)
+        return contact is not None and contact.is_coordinator
+
     def learn_of(self, shown: Accepted | Propose | Commit | None) -> None:
         """Take in contacts that another peer shows, as far as their sessions have signed them."""
         if shown is not None:
@@ -61,8 +68,9 @@ class Contacts:
 
     def has_left(self, goodbye: Goodbye) -> None:
         """A session has said goodbye. One that is not known is no voter."""
-        session = goodbye.farewell.session
-        if session in self._known:
+        session, accepted = goodbye.farewell.session, goodbye.accepted
+        is_short = accepted is None or len(accepted.header.encoded) <= LONGEST_ACCEPTED
+        if session in self._known and is_short:
             self.goodbyes[session] = goodbye
             self.others.pop(session, None)
             of_this_peer = [one for one in self.goodbyes if peer_of(one) == peer_of(session)]
@@ -77,6 +85,6 @@ class Contacts:
         quorums larger.
         """
         for session, goodbye in list(self.goodbyes.items()):
-            counts = session in tip.voters or goodbye.farewell.step >= tip.step
+            counts = session in tip.voters or tip.step <= goodbye.farewell.step <= tip.step + FURTHEST
             if session not in self._known or not (counts or session in self._listed):
                 del self.goodbyes[session]

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
@@ -228,13 +230,14 @@ class LogPeer:
         self.convening.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
-        self.voting.knows_of(meet.ballot)
+        leads, choice = self._contacts.is_coordinator(sender), self.progress.choice
+        self.voting.knows_of(meet.ballot, of_coordinator=leads and sender == meet.ballot.convener)
         if sender != meet.ballot.convener:
             return
-        contact, choice = self._contacts.get(sender), self.progress.choice
-        leads = contact is not None and contact.is_coordinator
         accepts = choice.accepts(sender, is_coordinator=leads, now=now)
-        if meet.instance != self.voting.instance or self.is_behind or not accepts:
+        # a mere claim to be ahead does not matter: promising is always safe
+        follows = self.log.chain is None or self.catching_up.follows(self.head)
+        if meet.instance != self.voting.instance or follows or not accepts:
             self.session.send(sender, self.progress.status(now))
         elif self.voting.meet(meet, now):
             choice.other_ballot(meet.ballot, is_coordinator=leads, now=now)
@@ -253,7 +256,8 @@ class LogPeer:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
-        self.progress.choice.round_moves(now)
+        if self.reducing.awaits(sender, piece):
+            self.progress.choice.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
     def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
@@ -271,7 +275,8 @@ class LogPeer:
         if is_its and is_right and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
             if plan.ballot == promised:
-                self.resting.planned(plan, now)
+                is_believed = self._contacts.is_coordinator(sender)  # any other convener could tell all to rest
+                self.resting.planned(plan if is_believed else replace(plan, resting=()), now)
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.header.previous != self.voting.instance:

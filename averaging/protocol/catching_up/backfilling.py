@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Gap, Header, HeaderKind, shared_step
 from averaging.protocol.actions import Credit
-from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.catching_up.held_log import HeldLog, fitting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Headers, WantHeaders
 from averaging.protocol.session import Session
@@ -72,7 +72,7 @@ class Backfilling:
         chain = self._log.chain
         found = chain.until(want.step, want.digest, MOST_HEADERS) if chain is not None else []
         if found:
-            self._send(sender, Headers(tuple(found)))
+            self._send(sender, Headers(tuple(fitting(reversed(found))[::-1])))
 
     def on_headers(self, sender: str, headers: Headers, now: float) -> None:
         """An answer, of which only what fills a gap is taken."""

@@ -61,6 +61,10 @@ class CatchingUp:
         """Whether somebody is known to be ahead, or this peer's process lags."""
         if self._claims and any(_is_ahead(claim.head, ours) for claim in self._claims.values()):
             return True
+        return self.follows(ours)
+
+    def follows(self, ours: Head | None) -> bool:
+        """Whether there is a log to follow, or this peer's process lags; what is only claimed does not count."""
         return self.has_found or self._lags(ours)
 
     def _lags(self, ours: Head | None) -> bool:
@@ -69,13 +73,13 @@ class CatchingUp:
 
     def claims(self, session: str, head: Head, ours: Head | None, now: float) -> None:
         """A peer has said where it stands."""
-        if _is_ahead(head, ours) and not self._is_doubted(session, now):
+        if _is_ahead(head, ours) and not self.is_doubted(session, now):
             self._claims[session] = _Claim(head, now)
             self.tick(ours, now)
         else:
             self._claims.pop(session, None)
 
-    def _is_doubted(self, session: str, now: float) -> bool:
+    def is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
         times, at = self._vain.get(peer_of(session), (0, now))
         return (times >= VAIN and now < at + DOUBT) or self._is_ignored(session, now)
@@ -93,7 +97,7 @@ class CatchingUp:
             self._claims = {
                 session: claim
                 for session, claim in self._claims.items()
-                if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self._is_doubted(session, now)
+                if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self.is_doubted(session, now)
             }
         target = self._target
         if (

@@ -12,7 +12,8 @@ from averaging.protocol.messages import Anchor, Log, WantLog
 from averaging.protocol.session import Session
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
-LONGEST = 6 * 2**20  # bytes of headers and certificates in an answer to others
+LONGEST = 6 * 2**20  # bytes of headers and certificates beyond which an answer has no more than it must
+ROOM = 7 * 2**20  # bytes of them that fit into a message
 
 
 class HeldLog:
@@ -142,7 +143,7 @@ class HeldLog:
             return
         following = self.chain.after(want.head, MOST_ENTRIES) if want.head is not None else None
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
-            self._send(sender, Log(tuple(following), None, self.anchor))
+            self._send(sender, Log(tuple(fitting(following)), None, self.anchor))
             return
         # those of a coordinator are named by its authority
         named = [one for one in self.snapshots if self._is_coordinator or self._is_named(one)]
@@ -161,6 +162,17 @@ class HeldLog:
             known.append(shared_step(self.chain.head, reader))
         entries = [*self.chain.since(min(first, max(known, default=first))), *self._to_come]
         return entries if sum(map(_size, entries)) <= LONGEST else self.chain.since(first)
+
+
+def fitting(entries: Iterable[Entry]) -> list[Entry]:
+    """The first ones, as many as an answer has room for, and at least one."""
+    found, size = list[Entry](), 0
+    for entry in entries:
+        size += _size(entry)
+        if found and size > ROOM:
+            break
+        found.append(entry)
+    return found
 
 
 def _size(entry: Entry) -> int:

@@ -19,6 +19,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, is_ordered
 from averaging.protocol.settings import Settings
 
+LARGEST_LOSS = 1e6  # nats for a masked token, above any honest one
 _UNKNOWN = "is not known to exist"
 
 
@@ -81,6 +82,8 @@ def listing_objection(members: Sequence[Member]) -> str:
             return f"{member.session} has a weight of {member.weight} without gradients"
         if member.buffers and not member.weight:
             return f"{member.session} has gradients without a weight"
+        if member.loss is not None and member.loss > LARGEST_LOSS:
+            return f"{member.session} has a loss of {member.loss}"
     return ""
 
 

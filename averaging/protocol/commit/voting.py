@@ -93,9 +93,14 @@ class Voting:
         """Whether this peer has called for the present step a while ago at most."""
         return now < self._called_at + self._timeouts.ballot and not self._is_in_vain
 
-    def knows_of(self, ballot: Ballot | None) -> None:
-        """There was such a ballot, so that one of this peer has to be higher."""
-        if ballot is not None and not self.is_leap(ballot):
+    def knows_of(self, ballot: Ballot | None, *, of_coordinator: bool = False) -> None:
+        """There was such a ballot, so that one of this peer has to be higher.
+
+        Args:
+            of_coordinator: a coordinator has opened it itself. It may have been told of ballots that this peer was not
+                told of, so that it has to leap.
+        """
+        if ballot is not None and (of_coordinator or not self.is_leap(ballot)):
             self.highest = max(self.highest, ballot.number)
 
     def is_leap(self, ballot: Ballot) -> bool:
@@ -159,7 +164,9 @@ class Voting:
         if self.is_leap(proposal.ballot):
             return
         self._contacts.learn_of(proposal)
-        found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"
+        found = self._objection(proposal.header)
+        if sender != proposal.ballot.convener or proposal.header.ballot > proposal.ballot:  # it was proposed first in
+            found = "it is of another convener, or of a ballot to come"
         if found:
             self.objected = proposal.header, found
             return

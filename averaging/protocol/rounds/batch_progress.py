@@ -285,6 +285,7 @@ class BatchProgress:
             return
         is_here = status.head == ours
         is_ahead = ours is None or (status.head.step > ours.step and extends(status.head, ours))
+        is_ahead = is_ahead and not self._catching_up.is_doubted(sender, now)
         if is_ahead or (is_here and (contact.is_coordinator or sender in self._log.tip.voters)):
             self._gathered = status.gathered
             has_all = is_here and status.gathered >= self._settings.target_samples

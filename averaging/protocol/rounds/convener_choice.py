@@ -85,11 +85,11 @@ class ConvenerChoice:
         return now >= min(self._trusted_word_at, self._stalled_since) + 2 * self._timeouts.absence
 
     def other_ballot(self, ballot: Ballot, *, is_coordinator: bool, now: float) -> None:
-        """Another convener has opened a ballot: let it end."""
-        self._leaves_it_until = now + self._timeouts.ballot / 2
+        """Another convener has opened a ballot: let it end. Being asked for the same one again changes nothing."""
         if self._other is None or self._other[0] != ballot:
             self._is_over(now)
             self._other = None if is_coordinator else (ballot, now)
+            self._leaves_it_until = now + self._timeouts.ballot / 2
 
     def decided(self, ballot: Ballot, now: float) -> None:
         """A header was committed in this ballot."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part, Reset, SnapshotName, plausible
 from averaging.protocol.commit import quorum
+from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Contact, Goodbye, Meet, Offer, Plan, Reduced
@@ -215,6 +216,7 @@ def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
     """A peer, with what it brings."""
     weight = sum(offer.weight for offer in offers)
     losses = [offer.loss for offer in offers if offer.loss is not None]
+    loss = sum(losses) / weight if weight and len(losses) == len(offers) else None
     return Member(
         contact.session,
         contact.user,
@@ -222,7 +224,7 @@ def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
         weight=weight,
         reachable=contact.reachable,
         samples=sum(offer.samples for offer in offers),
-        loss=sum(losses) / weight if weight and len(losses) == len(offers) else None,
+        loss=loss if loss is None or loss <= LARGEST_LOSS else None,
     )
 
 

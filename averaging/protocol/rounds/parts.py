@@ -4,6 +4,7 @@ The process may give a peer another planner: DeDLOC's looks at bandwidths and pr
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduc
 from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
 
+MOST_MISSING = 1024  # pieces of senders of which it has others that a reducer may name, or three times its chunks
 MOST_PARTS = 4  # that are equal: where no bandwidth is known, a thin line among theirs would hold up all others
 
 
@@ -191,6 +193,8 @@ class Assignments:
             return False
         if session not in self._tried[part.first] or len(result.chunks) != part.count:
             return False
+        if session != self._me and _partly_missing(result) > max(MOST_MISSING, 3 * part.count):
+            return False  # a header that is too long to be sent on is of no use
         if part.reducer == session:
             self._late[session] = max(self._late.get(session, 0.0), self._unexplained(part, now))
         self._results[part.first] = replace(result, assignment=replace(part, reducer=session))
@@ -231,3 +235,9 @@ class Assignments:
         self._assigned_at[part.first] = self._heard_at[part.first] = now
         self._tried[part.first].add(stand_in)
         return replace(part, reducer=stand_in, attempt=part.attempt + 1)
+
+
+def _partly_missing(result: Reduced) -> int:
+    """Pieces that a reducer names as missing, of senders that are missing from some of its chunks only."""
+    chunks = Counter(session for session, _ in result.missing)
+    return sum(count for count in chunks.values() if count < result.assignment.count)

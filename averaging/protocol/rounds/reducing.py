@@ -107,6 +107,10 @@ class Reduction:
             if len(part.averaging) < part.assignment.count:
                 self._tell_that_pieces_come(part, now)
 
+    def awaits(self, sender: str, piece: Piece) -> bool:
+        """Whether a piece is one of the open round."""
+        return self.plan is not None and piece.ballot == self.plan.ballot and bool(self.plan.buffers_of(sender))
+
     def is_reducer(self, session: str) -> bool:
         """Whether it reduces a part in the open round."""
         return self.plan is not None and any(part.reducer == session for part in self.plan.parts)

@@ -1,8 +1,8 @@
 """What is remembered of sessions that have left: as long as a ballot may count it, and no longer."""
 
-from averaging.log.header import Farewell
+from averaging.log.header import Ballot, Farewell, Member
 from averaging.protocol.contacts import MOST_GOODBYES, Contacts
-from averaging.protocol.messages import Contact, Goodbye
+from averaging.protocol.messages import Accepted, Contact, Goodbye
 from tests.averaging.believing import Believing
 from tests.averaging.log.headers import header
 
@@ -43,3 +43,16 @@ def test_of_the_sessions_of_one_peer_only_the_last_goodbyes_are_remembered() -> 
     for one in sessions:
         contacts.has_left(Goodbye(Farewell(one.session, "", 2**60, None), None))
     assert list(contacts.goodbyes) == [ANN.session, *(one.session for one in sessions[-MOST_GOODBYES:])]
+
+
+def test_no_goodbye_is_kept_for_good_or_is_longer_than_it_can_be() -> None:
+    assert not after_leaving(at=2**60, tip=6)
+    contacts = Contacts(ME, Believing())
+    contacts.listed([ANN])
+    for count in (10, 100_000):
+        accepted = Accepted(
+            Ballot(1, "x.0"), header(3, members=(Member(ANN.session, "ann", tuple(range(count)), 1, True),))
+        )
+        contacts.has_left(Goodbye(Farewell(ANN.session, "", 5, None), accepted))
+        assert (ANN.session in contacts.goodbyes) == (count == 10)
+        contacts.goodbyes.clear()

@@ -11,6 +11,7 @@ from averaging.log.header import (
     Ballot,
     Entry,
     Farewell,
+    Head,
     HeaderKind,
     Member,
     Reset,
@@ -143,24 +144,26 @@ def test_a_voter_accepts_one_header_in_a_ballot() -> None:
     assert voter.accept(Ballot(99, "eve.0"), replace(first, voters=("eve.0",)))
 
 
-def test_nobody_uses_up_the_numbers_of_ballots() -> None:
+def test_who_says_to_be_ahead_keeps_nobody_from_taking_part_in_a_round() -> None:
     run = Run()
-    tip = run.entries[-1].header
-    last = Ballot(2**63 - 1, "eve.0")
-    bob = run.peer("bob.0", run.entries)
-    header = run.next(tip, "eve.0", ballot=last)
-    for lie in (
-        Status(tip.head, last, convenes=False),
-        Meet(tip.digest, last),
-        Refused(Ballot(1, "bob.0"), last),
-        Propose(last, header),
-    ):
-        bob.receive("eve.0", lie, 1.0)
-    bob.take_actions()
-    bob.receive("ann.0", Meet(tip.digest, Ballot(tip.step + 1, "ann.0")), 2.0)
-    sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
-    assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
-    assert bob.voting.new_ballot().number < 1000
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    bob.receive("eve.0", Status(Head(tip.step + 1, "f" * 64), None, convenes=False), 1.0)
+    bob.receive(COORDINATOR, Meet(tip.digest, Ballot(tip.step + 1, COORDINATOR)), 1.5)
+    assert bob.is_behind
+    assert any(isinstance(one, Send) and isinstance(one.message, Call) for one in bob.take_actions())
+
+
+def test_only_the_coordinator_says_who_rests() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    eve = Member("eve.0", "eve", (0,), 5, True, 5)
+    for session in ("eve.0", COORDINATOR):
+        ballot = Ballot(bob.voting.highest + 1, session)
+        plan = Plan(tip.digest, ballot, (eve,), (Assignment(0, 1, "eve.0", 0),), ("bob.0",), step_seconds=1e9)
+        bob.receive(session, Meet(tip.digest, ballot), 1.0)
+        bob.receive(session, plan, 1.5)
+        assert bob.reducing.plan == plan
+        assert bob.resting.rests == (session == COORDINATOR)
 
 
 def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -> None:
@@ -248,12 +251,3 @@ def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None
     assert current.phase is Phase.REDUCING
     coordinator.receive(reducer, Reduced(current.ballot, part, ("right",), ()), 2.0)
     assert current.header is not None and current.header.chunks == ("right",)
-
-
-def test_nobody_is_asked_to_promise_in_the_name_of_another_convener() -> None:
-    run = Run()
-    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
-    bob.receive("eve.0", Meet(tip.digest, Ballot(tip.step + 50, "ann.0")), 1.0)
-    bob.receive("ann.0", Meet(tip.digest, Ballot(tip.step + 1, "ann.0")), 1.5)
-    calls = [one.message for one in bob.take_actions() if isinstance(one, Send) and isinstance(one.message, Call)]
-    assert [call.ballot.number for call in calls] == [tip.step + 1]

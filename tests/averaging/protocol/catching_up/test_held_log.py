@@ -1,8 +1,9 @@
 """What a peer drops when a snapshot is made late, while the next round goes on: nothing that it may have voted for."""
 
 from averaging.log.chain import Chain
-from averaging.log.header import Certificate, Entry, Part, SnapshotName
+from averaging.log.header import Certificate, Entry, Member, Part, SnapshotName
 from averaging.protocol.actions import Action, Forget
+from averaging.protocol.catching_up.held_log import ROOM, fitting
 from averaging.protocol.messages import Accepted, Contact
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
@@ -42,3 +43,13 @@ def test_a_snapshot_drops_what_is_older_and_nothing_of_an_open_round() -> None:
     peer._components.apply(Entry(following, Certificate(FIRST)), 2.0)
     assert "chunk of a failed round" in forgotten(peer.take_actions())
     assert voted <= peer.fetching.held
+
+
+def test_an_answer_has_as_many_entries_as_fit_into_a_message_and_at_least_one() -> None:
+    long = [Member(f"{number:060}.0", "a user", tuple(range(10_000)), 1, True) for number in range(40)]
+    entry = Entry(header(1, members=tuple(long)), Certificate(FIRST))
+    size = len(entry.header.encoded)
+    assert len(fitting([entry] * 64)) == ROOM // size < 64
+    assert len(fitting(updates(11))) == 11
+    longer = Entry(header(1, members=tuple(long) * (ROOM // size + 1)), Certificate(FIRST))
+    assert fitting([longer, longer]) == [longer]

@@ -216,3 +216,17 @@ def test_a_peer_that_is_no_voter_and_says_to_convene_does_not_keep_voters_from_t
         bob.tick(now)
         asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())
     assert asked
+
+
+def test_a_peer_that_says_to_convene_a_step_ahead_and_does_not_show_it_does_not_keep_voters_from_taking_over() -> None:
+    run = Run()
+    bob = run.peer("bob.0", run.entries)
+    head, ahead, asked = run.entries[-1].header.head, Head(STEPS + 1, "f" * 64, run.entries[-1].header.resets), False
+    for half in range(int(8 * SETTINGS.timeouts.absence)):  # in which the coordinator and ann say nothing
+        now = half / 2
+        if half % 10 == 0:
+            bob.receive("zoe.0", Status(ahead, None, convenes=True), now)
+        bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)
+        bob.tick(now)
+        asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())
+    assert asked

@@ -98,6 +98,7 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
         ({"members": (member("ann.0", 5, "ann"), member("me.0", 6, "me"))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[2], buffers=(3,)))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[1], buffers=()))}, "without gradients"),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], loss=1e18), MEMBERS[2])}, "eve.0 has a loss of"),
         ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=13), MEMBERS[2])}, "cannot have 13 samples"),
         ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=-1), MEMBERS[2])}, "cannot have -1 samples"),
         ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=2, weight=41), MEMBERS[2])}, "with 41 masked tokens"),

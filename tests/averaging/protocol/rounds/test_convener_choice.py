@@ -153,3 +153,11 @@ def test_a_convener_without_trust_takes_over_if_all_others_are_silent() -> None:
     assert not choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMEOUTS.absence - 0.1)
     choice.heard(PEERS["a"], gathered_all=False, now=60.0)  # its own word does not count
     assert choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMEOUTS.absence)
+
+
+def test_a_ballot_that_others_are_asked_for_again_and_again_holds_them_back_once() -> None:
+    choice = view(COORDINATOR)
+    ballot = Ballot(7, "a")
+    for now in (1.0, 6.0, 11.0):
+        choice.other_ballot(ballot, is_coordinator=False, now=now)
+        assert choice.leads(TIP, PEERS, now) == (now >= 11.0)
