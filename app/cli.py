@@ -1,6 +1,7 @@
 """The command line. Each command imports what it needs when it runs, so that `sahaj --help` is quick."""
 
 import atexit
+import contextlib
 import gc
 import os
 import sys
@@ -156,7 +157,7 @@ def admin(
     set_verbosity(verbose=False)
     from app.organizing.admin import admin as send_command
 
-    _say(send_command(url, key, action, argument, new, insecure=insecure))
+    typer.echo(send_command(url, key, action, argument, new, insecure=insecure))
 
 
 @app.command()
@@ -244,10 +245,11 @@ def main() -> None:
 
 
 def _say(line: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line at once, also into a pipe. A terminal that is gone or a full disk does not end the command."""
     logs.console_line(line)
-    typer.echo(line)
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        typer.echo(line)
+        sys.stdout.flush()
 
 
 def _unknown_log() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from app.installation import COMMANDS, LOCK
-from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, name_of
+from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, is_file, name_of
 from swarm.errors import SahajError, StorageError
 from swarm.language import _, several
 from swarm.logging import logs
@@ -126,7 +126,7 @@ def _leftover(path: Path) -> Leftover | None:
     link = ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         link = (path / LINK).read_text(encoding="utf-8")[:LONGEST_LINK].strip()
-    if (path / IDENTITY).is_file():
+    if is_file(path / IDENTITY):
         hosts = next(path.glob(STATES), None) is not None
         if hosts:
             of_run = _("an expert host for {link} (its saved experts may be the only copies)")
@@ -134,10 +134,10 @@ def _leftover(path: Path) -> Leftover | None:
         else:
             what = _("a peer of {link}").format(link=link) if link else _("a peer")
         return Leftover(path, what, link, path / IDENTITY)
-    if path.name.startswith(PREFIX) and (path / LOCK).is_file():
+    if path.name.startswith(PREFIX) and is_file(path / LOCK):
         what = _("the program of {link}").format(link=link) if link else _("the program")
         return Leftover(path, what, link, path / LOCK)
-    if path.name.startswith(PREFIX) and (path / VENV).is_file():
+    if path.name.startswith(PREFIX) and is_file(path / VENV):
         return Leftover(path, _("the program of a notebook"), "", None)
     if path.name == logs.FOLDER:
         return Leftover(path, _("the log of starts that failed"), "", None)
@@ -167,9 +167,14 @@ def _alone(one: Leftover, lock: Path) -> Iterator[IO[bytes]]:
     """Hold the folder's lock.
 
     Raises:
-        SahajError: a peer has it.
+        SahajError: a peer has it, or it belongs to another user.
     """
-    with lock.open("rb") as file:
+    try:
+        file = lock.open("rb")
+    except OSError as error:
+        reason = _("{file}: could not be opened ({reason}); run `sahaj leave` as the user who owns it")
+        raise StorageError(reason.format(file=lock, reason=error.strerror)) from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from coordinator.access.decisions import AccessControl, open_access_control
 from coordinator.access.service import serve
-from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import newest_that_fits
 from coordinator.evaluation.evaluator import Evaluator
@@ -121,8 +121,10 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             news = open_news(context, webhooks, replica.step, access)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             rollback = Rollback(context, replica, rollback_orders)
-            releaser = open_releaser(context, news, rollback)
             experts = open_expert_states(context, dht, identity, access.gate, lambda: replica.optimizer.step)
+            waiting = experts.pending if experts else frozenset()
+            whole = [one for one in rollback.checkpoints() if one.path not in waiting]
+            releaser = open_releaser(context, news, whole)
 
             # How others join: by the link of the HTTP service.
             service = serve(
@@ -166,6 +168,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker,
                 releaser,
                 experts,
+                waiting,
                 news=news,
                 evaluated=min(max((one.step for one in context.ledger.evaluations()), default=-1), replica.step),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
@@ -258,14 +261,14 @@ def open_news(context: RunContext, webhooks: Webhooks, step: int, access: Access
     )
 
 
-def open_releaser(context: RunContext, news: News, rollback: Rollback) -> Releaser | None:
+def open_releaser(context: RunContext, news: News, whole: list[Checkpoint]) -> Releaser | None:
     """What uploads checkpoints to the Hub, if the run file asks for it; it knows of those that are there already."""
     run = context.run
     if run.release is None:
         return None
     notebook = partial(invitation, run.name, run.access.url, run.language)
     releaser = Releaser(context, run.release, also=notebook, told=news.note_release)
-    releaser.offer(rollback.checkpoints())
+    releaser.offer(whole)
     return releaser
 
 

@@ -48,6 +48,7 @@ class CoordinatorLoop:
         tracker: Tracker,
         releaser: Releaser | None,
         experts: ExpertStates | None = None,
+        held_back: frozenset[Path] = frozenset(),
         *,
         news: News,
         evaluated: int,
@@ -57,7 +58,7 @@ class CoordinatorLoop:
         self._context, self._replica, self._recorder = context, replica, recorder
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
         self._news, self._evaluated, self._saved = news, evaluated, saved
-        self._experts, self._held_back = experts, frozenset[Path]()  # checkpoints that wait for the experts' states
+        self._experts, self._held_back = experts, held_back  # checkpoints that wait for the experts' states
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as last reported
@@ -72,7 +73,7 @@ class CoordinatorLoop:
             well &= self._reporting_errors(stop, lambda: self._look(stop))
             pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         self._replica.has_stopped.wait(LEAVING)
-        if self._replica.step > max(self._saved, 0):
+        if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
             self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
         self._reporting_errors(stop, lambda: self._recorder.bring_up_to_date(final=True))
         self._reporting_errors(stop, self._evaluator.record)
@@ -101,7 +102,7 @@ class CoordinatorLoop:
         self._report_clock()
         if self._experts and self._held_back - self._experts.pending:
             self._offer()
-        if not any(self._due(step)):
+        if self._rollback.is_proposed or not any(self._due(step)):  # a state that is about to be undone is not saved
             return
         snapshot = self._replica.snapshot()
         # another step may have been taken since

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from swarm.errors import StorageError
+from swarm.language import _
 
 PARTIAL = ".partial-"
 NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less than this
@@ -91,7 +92,7 @@ def _clear(leftover: Path) -> None:
     A writer that died in the instant between moving the old folder away and moving the new one in
     left no folder of that name: the old one gets its name back.
     """
-    name, _, kind = leftover.name[1:].rpartition(PARTIAL)
+    name, _dot, kind = leftover.name[1:].rpartition(PARTIAL)
     final = leftover.parent / name
     if kind.startswith("old-") and leftover.exists() and not final.exists():
         leftover.replace(final)
@@ -126,7 +127,7 @@ def fsync_all(paths: Iterable[Path]) -> None:
             fsync(path)
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="fsync") as threads:
-        for _ in threads.map(flush, paths):
+        for _flushed in threads.map(flush, paths):
             pass
 
 
@@ -141,10 +142,12 @@ def storage_errors(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         if _is_full(path.parent) or os.strerror(errno.ENOSPC) in str(error):
-            raise StorageError(f"{path}: could not be saved, the disk is full; free some space") from error
+            problem = _("{path}: could not be saved, the disk is full; free some space")
+            raise StorageError(problem.format(path=path)) from error
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NOT_STORAGE):
             reason = error.strerror or type(error).__name__
-            raise StorageError(f"{path}: could not be saved ({reason}); choose another folder") from error
+            problem = _("{path}: could not be saved ({reason}); choose another folder")
+            raise StorageError(problem.format(path=path, reason=reason)) from error
         raise
 
 
@@ -178,7 +181,7 @@ def keep_private(folder: Path) -> str | None:
     """
     os.umask(OTHERS)
     unchanged = []
-    for place, _, files in os.walk(folder.resolve()):
+    for place, _folders, files in os.walk(folder.resolve()):
         for path in (Path(place), *(Path(place, name) for name in files)):
             try:
                 mode = path.lstat().st_mode

@@ -22,6 +22,7 @@ from hivemind.utils.crypto import RSAPrivateKey, RSAPublicKey
 
 from swarm.errors import SwarmError
 from swarm.files import storage_errors, write_file
+from swarm.language import _
 
 LOCK_PATIENCE = 3.0  # seconds to wait for the key file
 LOCK_RETRY = 0.2
@@ -60,7 +61,9 @@ def load_identity(path: Path) -> Identity:
     if not _locked(lock):
         lock.close()
         raise SwarmError(
-            f"{path}: another process on this machine is this peer; stop it, or choose another folder with --state"
+            _(
+                "{path}: another process on this machine is this peer; stop it, or choose another folder with --state"
+            ).format(path=path)
         )
     try:
         peer_id, private_key = read_key(path, lock)
@@ -113,7 +116,7 @@ def peer_id_of(public_key: bytes) -> PeerID:
 
 def _locked(file: IO[bytes]) -> bool:
     """Lock the file for this process; helpers of one that was killed let go of it after a moment."""
-    for _ in range(round(LOCK_PATIENCE / LOCK_RETRY)):
+    for _attempt in range(round(LOCK_PATIENCE / LOCK_RETRY)):
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from swarm.errors import SahajError
+from swarm.language import _
 
 
 class DeviceError(SahajError):
@@ -51,7 +52,8 @@ def pick_device(asked: str | None) -> torch.device:
         torch.zeros(1, device=device)
     except Exception as error:
         reason = str(error).split("\n")[0]
-        raise DeviceError(f"{asked}: this device cannot be used ({reason}); try cpu or cuda") from None
+        problem = _("{device}: this device cannot be used ({reason}); try cpu or cuda")
+        raise DeviceError(problem.format(device=asked, reason=reason)) from None
     return device
 
 

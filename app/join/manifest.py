@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from app.join.problems import JoinProblem, ProblemKind, one_line
-from swarm.access.join_messages import Manifest, TokenizerFile
+from swarm.access.join_messages import TOKENIZER_SUFFIXES, Manifest, TokenizerFile
 from swarm.errors import RunFileError
 from swarm.files import remove_partials, write_file
 from swarm.language import _
@@ -27,7 +27,6 @@ DEEPEST = 16  # sections and lists within each other
 LARGEST_FILE = 64 << 20  # bytes; a tokenizer of a million words is smaller
 MOST_FILES = 16
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-TOKENIZER_SUFFIXES = (".json", ".txt", ".model")  # other files beside a tokenizer are not fetched
 SHA256 = re.compile(r"[0-9a-f]{64}")
 FINGERPRINT = re.compile(r"[0-9a-f]{8,64}")
 HUB_DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")

@@ -35,8 +35,13 @@ def used_folders(url: str) -> list[Path]:
 
 def peer_folders(url: str) -> list[Path]:
     """Those folders for this coordinator that hold an identity; those in use come first."""
-    known = [folder for folder in _folders(url) if (folder / IDENTITY).is_file()]
+    known = [folder for folder in _folders(url) if is_file(folder / IDENTITY)]
     return sorted(known, key=lambda folder: not in_use(folder))
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; False in a folder of another user, where `Path.is_file` raises."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def in_use(folder: Path) -> bool:

@@ -101,7 +101,10 @@ def describe(found: Me, now: float) -> list[str]:
         )
     days = max(1, round((key.expires - now) / DAY))
     good = (
-        _("The key is good for {days} days. Keep it to yourself: anybody who has it can pause this machine.")
+        _(
+            "The key is good for {days} days. Keep it to yourself: anybody who has it can pause this machine and "
+            "change your team."
+        )
         if key.peer_id
         else _(
             "The key is good for {days} days. Keep it to yourself: anybody who has it can pause your machines and "

@@ -34,9 +34,14 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
         notebook: its address on GitHub or the Hub, from where Colab and Kaggle open it for volunteers.
 
     Raises:
-        DashboardError: Streamlit is missing, or the port is not available.
+        DashboardError: the pages or Streamlit are missing, or the port is not available.
         JoinProblem: no coordinator answers at the URL.
     """
+    if not PAGES.is_file():
+        raise DashboardError(
+            f"{PAGES}: not there, since this program was installed to volunteer; serve the pages from a clone, or in a "
+            "Space (docs/dashboard.md)"
+        )
     if not is_installed():
         raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
     port = free_port(host, port)

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,36 +86,39 @@ class NoticeStore:
 
     def ban(self, *names: str) -> None:
         """Ban users, by the names in their passes, or peers, by their ids."""
-        self._decide(banned=self._decided.banned | set(names))
+        self._decide(lambda now: {"banned": now.banned | set(names)})
 
     def unban(self, *names: str) -> None:
         """Take back bans, whatever the case of the names' letters."""
-        banned = self._decided.banned
-        self._decide(banned=banned.difference(*(spellings(name, banned) for name in names)))
+
+        def fewer(now: Decisions) -> dict[str, object]:
+            return {"banned": now.banned.difference(*(spellings(name, now.banned) for name in names))}
+
+        self._decide(fewer)
 
     def allow(self, name: str) -> None:
         """Let a Hub user join who is not in the run file. This lifts no ban."""
-        self._decide(allowed=self._decided.allowed | {name})
+        self._decide(lambda now: {"allowed": now.allowed | {name}})
 
     def disallow(self, name: str) -> None:
         """Take back an `allow`. A pass that the user has stays valid until it expires."""
-        self._decide(allowed=self._decided.allowed - spellings(name, self._decided.allowed))
+        self._decide(lambda now: {"allowed": now.allowed - spellings(name, now.allowed)})
 
     def announce(self, text: str) -> None:
         """Show this line to everybody; an empty one removes the last."""
-        self._decide(announcement=text)
+        self._decide(lambda now: {"announcement": text})
 
     def pause(self) -> None:
         """Let no new peers join for now."""
-        self._decide(paused=True)
+        self._decide(lambda now: {"paused": True})
 
     def resume(self) -> None:
         """Take back a pause, or a stop."""
-        self._decide(paused=False, stopped=False)
+        self._decide(lambda now: {"paused": False, "stopped": False})
 
     def stop(self) -> None:
         """End the run: trainers leave."""
-        self._decide(stopped=True)
+        self._decide(lambda now: {"stopped": True})
 
     def show_best(self, best: BestCheckpoint) -> None:
         """Let the next notices tell everybody of a checkpoint, if there is room; no decision, and not on the disk."""
@@ -134,10 +137,13 @@ class NoticeStore:
             StorageError: the disk cannot be written; nothing has changed.
         """
         if users != self._decided.on_probation:
-            self._decide(on_probation=users)
+            self._decide(lambda now: {"on_probation": users})
 
-    def _decide(self, **changes: object) -> None:
+    def _decide(self, changes: Callable[[Decisions], dict[str, object]]) -> None:
         """Write a decision to the disk, then let it take effect.
+
+        Args:
+            changes: takes the decisions in force, which no other thread changes meanwhile, and returns what is new.
 
         Raises:
             SwarmError: the notices would be too long to publish.
@@ -145,8 +151,8 @@ class NoticeStore:
         """
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
-            now = {"time": self._last, "pass_time": self.pass_time}
-            decided = self._decided.model_copy(update=changes | now)
+            times = {"time": self._last, "pass_time": self.pass_time}
+            decided = self._decided.model_copy(update=changes(self._decided) | times)
             try:
                 self._signed(decided)
             except ValueError as error:

@@ -47,6 +47,11 @@ class Rollback:
         # a state folder that was opened again with an older state takes those steps anew
         self._abandoned = [range(*one) for one in undone.steps if one[1] <= replica.step] if undone else []
 
+    @property
+    def is_proposed(self) -> bool:
+        """Whether the run goes on from another state as soon as a quorum agrees."""
+        return self._proposed is not None
+
     def checkpoints(self) -> list[Checkpoint]:
         """The checkpoints that no rollback has undone, oldest first."""
         return [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]

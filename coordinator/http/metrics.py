@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.http.responses import CACHE_SECONDS, Cached
-from coordinator.ledger.answers import Progress, SessionSummary, Totals
+from coordinator.ledger.answers import Progress, Totals
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.run_context import ServiceContext
 from swarm import clock
@@ -21,7 +21,7 @@ class Metrics(Collector):
 
     def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
         self._context, self._progress, self._totals = context, progress, totals
-        self._sessions = Cached(context.ledger.sessions, CACHE_SECONDS)
+        self._waiting = Cached(context.ledger.history.data_wait, CACHE_SECONDS)
         self._newest = Cached(lambda: newest_checkpoint(context.checkpoints), CACHE_SECONDS)
         self._registry = CollectorRegistry()
         what = "attempts to join, by what became of them"
@@ -58,7 +58,7 @@ class Metrics(Collector):
 
     def _from_ledger(self) -> Iterator[Metric]:
         try:
-            progress, totals, sessions = self._progress(), self._totals(), self._sessions()
+            progress, totals, data_wait = self._progress(), self._totals(), self._waiting()
             newest = self._context.ledger.steps(progress.step)
         except LedgerError:
             return
@@ -69,7 +69,7 @@ class Metrics(Collector):
         yield _gauge("users", "users present", progress.users_present)
         yield _gauge("samples_per_second", "speed of all sessions present", progress.samples_per_second)
         yield _gauge("step_peers", "sessions in the newest global step of the ledger", peers)
-        yield _gauge("data_wait_fraction", waiting, data_wait(sessions))
+        yield _gauge("data_wait_fraction", waiting, data_wait)
         if progress.loss is not None:
             yield _gauge("loss", "training loss of the newest global step, nats", progress.loss)
         if progress.eval_loss is not None:
@@ -88,12 +88,6 @@ def _gauge(name: str, what: str, value: float) -> Metric:
 
 def _counter(name: str, what: str, value: float) -> Metric:
     return CounterMetricFamily(f"sahaj_{name}", what, value)
-
-
-def data_wait(sessions: list[SessionSummary]) -> float:
-    """Mean fraction of time that the sessions present have waited for data; 0 without any."""
-    waits = [one.data_wait_fraction for one in sessions if one.present and not one.hosts_experts]
-    return sum(waits) / len(waits) if waits else 0.0
 
 
 def seconds_since(saved_at: str, now: float) -> float:

@@ -18,6 +18,7 @@ from coordinator.ledger.tables import EvaluationRow, FillRow, MinuteRow, Session
 logger = logging.getLogger(__name__)
 
 MINUTE = 60  # seconds
+_DATA_WAIT = func.coalesce(func.avg(SessionRow.data_wait_fraction).filter(~SessionRow.hosts_experts), 0.0)
 
 
 class History:
@@ -33,9 +34,7 @@ class History:
             func.count().label("sessions"),
             func.count(SessionRow.user_name.distinct()).label("users"),
             func.coalesce(func.sum(SessionRow.samples_per_second), 0.0).label("samples_per_second"),
-            func.coalesce(func.avg(SessionRow.data_wait_fraction).filter(~SessionRow.hosts_experts), 0.0).label(
-                "data_wait_fraction"
-            ),
+            _DATA_WAIT.label("data_wait_fraction"),
         ).where(is_present(now))
         ever = select(
             func.count(SessionRow.user_name.distinct()).label("users_ever"),
@@ -50,6 +49,11 @@ class History:
         with writing(self._engine) as connection:
             figures = [connection.execute(query).mappings().one() for query in (present, ever)]
             upsert(connection, MinuteRow, [row | dict(figures[0]) | dict(figures[1])])
+
+    def data_wait(self, now: float | None = None) -> float:
+        """Mean fraction of their time that the sessions present have waited for data; 0 without any."""
+        with reading(self._engine) as connection:
+            return float(connection.scalar(select(_DATA_WAIT).where(is_present(moment(now)))))
 
     def minute_before(self, time: float) -> MinuteRow | None:
         """The last row of a minute that began by a unix time, or else the first row, if there is one."""

@@ -103,9 +103,6 @@ class TeamRow(Base):
     created: Mapped[float]
 
 
-_MEMBERS = text("is_member")
-
-
 class TeamMemberRow(Base):
     """What a user has given to a team while they were in it; `is_member` tells whether they are now.
 

@@ -6,6 +6,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
 from swarm.milestones import Standing
 
+TOKENIZER_SUFFIXES = (".json", ".txt", ".model")  # other files beside a tokenizer are neither served nor fetched
 LONGEST_RENEWAL = 64 * 1024  # bytes of a request over libp2p
 
 

@@ -1,9 +1,12 @@
-"""How commands start."""
+"""How commands start, and what they say."""
 
 import gc
+import sys
+from pathlib import Path
 
 import pytest
 
+from app import cli
 from app.startup import loading_libraries
 
 
@@ -16,3 +19,12 @@ def test_what_is_loaded_is_not_searched_for_garbage_and_all_that_follows_is() ->
         assert gc.isenabled() and gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+def test_a_command_goes_on_when_nobody_can_read_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115  (what is buffered fails again at its end)
+    monkeypatch.setattr(sys, "stdout", full)
+    cli._say("global step 1 of 2")
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="space"):
+        full.close()

@@ -16,7 +16,7 @@ from coordinator.join_script import script
 from coordinator.notebook.build import FILE_NAME, notebook_for
 from coordinator.notebook.wheel import this_program
 from coordinator.run_context import RunContext
-from swarm.access.join_messages import TokenizerFile
+from swarm.access.join_messages import TOKENIZER_SUFFIXES, TokenizerFile
 from swarm.errors import TokenizerError
 
 
@@ -35,8 +35,8 @@ def tokenizer_files(folder: Path) -> dict[str, ServedFile]:
         TokenizerError: there are none, or they cannot be read.
     """
     try:
-        paths = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
-        contents = {path.name: path.read_bytes() for path in paths}
+        paths = [path for path in sorted(folder.iterdir()) if path.suffix in TOKENIZER_SUFFIXES and path.is_file()]
+        contents = {path.name: path.read_bytes() for path in paths if not path.name.startswith(".")}
     except OSError as error:
         raise TokenizerError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
     if not contents:

@@ -1,11 +1,14 @@
 """Every failure of the coordinator's HTTP client has a line and an exit status of its own."""
 
+import base64
 import datetime
 import ipaddress
 import socket
 import ssl
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -14,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.join.coordinator_client import LONGEST_ANSWER, CoordinatorClient
+from app.join.pass_renewal import CoordinatorContact
 from app.join.problems import LONGEST_LINE, ProblemKind
 from swarm.access.join_messages import JoinRequest, Refusal
 from tests.app.join.conftest import refused
@@ -137,6 +141,13 @@ def test_a_wrong_clock(offset: float, words: str, coordinator: StandIn):
     coordinator.clock_offset = offset
     with CoordinatorClient(coordinator.url) as client, raises_problem(ProblemKind.CLOCK_WRONG, match=words):
         client.access()
+
+
+def test_a_clock_that_was_set_since_the_start_keeps_nobody_from_renewing(coordinator: StandIn):
+    coordinator.clock_offset = 300
+    coordinator.answers["GET /api/notices"] = Answer(body={"signed": base64.b64encode(b"notices").decode()})
+    nobody: Any = SimpleNamespace(notices=SimpleNamespace(url=""))
+    assert CoordinatorContact(coordinator.url, nobody, nobody, None).fetch_notices() == b"notices"
 
 
 def test_a_clock_that_is_right_enough(coordinator: StandIn):

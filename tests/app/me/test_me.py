@@ -34,7 +34,7 @@ def test_what_is_told() -> None:
         "In river you are ~asha (a name of your own choice).",
         "Nothing has been counted for you yet.",
     ]
-    assert lines[2].endswith("dashboard: abc") and lines[3].endswith("can pause this machine.")
+    assert lines[2].endswith("dashboard: abc") and lines[3].endswith("can pause this machine and change your team.")
 
 
 @pytest.fixture

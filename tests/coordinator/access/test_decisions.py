@@ -103,6 +103,38 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
     assert read(store, authority).time == 1e10  # the authority stays audible
 
 
+def test_of_two_decisions_at_a_time_none_is_lost(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = NoticeStore(tmp_path, authority, "a-run")
+    is_writing, goes_on, lock = threading.Event(), threading.Event(), store._lock
+
+    class Lock:
+        """Lets the first decision go on when the second one waits for it."""
+
+        def __enter__(self) -> None:
+            if is_writing.is_set():
+                goes_on.set()
+            lock.acquire()
+
+        def __exit__(self, *exc_info: object) -> None:
+            lock.release()
+
+    monkeypatch.setattr(store, "_lock", Lock())
+
+    def slow(*_: object) -> None:
+        is_writing.set()
+        assert goes_on.wait(PATIENCE)
+
+    monkeypatch.setattr(decisions, "write_file", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(store.ban, "asha")
+        assert is_writing.wait(PATIENCE)
+        second = threads.submit(store.ban, "~boat")
+        first.result(PATIENCE), second.result(PATIENCE)
+    assert read(store, authority).banned == {"asha", "~boat"}
+
+
 def test_a_checkpoint_for_which_there_is_no_room_is_not_told_and_silences_nothing(
     tmp_path: Path, authority: Authority
 ) -> None:

@@ -148,6 +148,7 @@ def serve(
     (tokenizer / "tokenizer.json").write_text(json.dumps({"model": "pieces"}))
     (tokenizer / "tokenizer_config.json").write_text("{}")
     (tokenizer / ".hidden").write_text("hidden-word")
+    (tokenizer / "optimizer.pt").write_text("hidden-word")
     open_services: list[Service] = []
 
     def start(

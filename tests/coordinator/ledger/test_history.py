@@ -71,6 +71,16 @@ def test_a_minute_tells_who_is_there_and_what_was_done_so_far(ledger: Ledger, re
     assert steps == [4, 5]
 
 
+def test_data_wait_is_of_those_who_are_there_and_train(ledger: Ledger, report: Report) -> None:
+    assert ledger.history.data_wait(6000.0) == 0.0
+    ledger.record([report("a", last_seen=6000.0, data_wait_fraction=0.1)], now=6000.0)
+    ledger.record([report("b", last_seen=6000.0, data_wait_fraction=0.3)], now=6000.0)
+    ledger.record([report("gone", last_seen=1.0, data_wait_fraction=0.9)], now=6000.0)
+    ledger.record([report("host", last_seen=6000.0, data_wait_fraction=0.9, hosts_experts=True)], now=6000.0)
+    assert ledger.history.data_wait(6000.0) == pytest.approx(0.2)
+    assert ledger.history.data_wait(9000.0) == 0.0
+
+
 def test_spans_are_means_and_count_from_the_end_of_the_one_before(ledger: Ledger, report: Report) -> None:
     def minute(number: int, rounds: int, averaging: float | None, steps: dict[int, tuple[int, float]]) -> None:
         now = 6000.0 + 60 * number

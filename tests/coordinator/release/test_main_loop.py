@@ -2,128 +2,31 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
-from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.held_out import held_out_batches
-from coordinator.evaluation.unigram import UnigramBaseline
-from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.storage.database import LedgerBroken, LedgerError
-from coordinator.main_loop import CoordinatorLoop
 from coordinator.release.uploader import Releaser
-from coordinator.replica import Snapshot
 from coordinator.run_context import RunContext
-from coordinator.tracking.tracker import Tracker
-from coordinator.webhooks.news import News
-from swarm.leaving import Asked
 from swarm.run_file import RunFile
-from tests.coordinator.release.conftest import OURS, SENTENCES, repository
+from tests.coordinator.release.conftest import OURS, MakeCheckpoint, repository
 from tests.coordinator.release.conftest import hub as hub
 from tests.coordinator.release.conftest import ledger as ledger
 from tests.coordinator.release.conftest import make_checkpoint as make_checkpoint
 from tests.coordinator.release.conftest import run as run
 from tests.coordinator.release.conftest import state_folder as state_folder
 from tests.coordinator.release.conftest import tokenizer as tokenizer
+from tests.coordinator.release.running import Running, Swarm, evaluated_at_each_step, wait_for
 from tests.support.hub.repositories import Line
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE, wait_until
-from trainer.data import Batch
-from trainer.model import PretrainingModel, build_model
-
-
-@dataclass
-class Swarm:
-    """What the loop sees of a swarm: a global step and a state, no sessions and no problems."""
-
-    model: PretrainingModel
-    step: int = 0
-    worries: list[int] = field(default_factory=list)
-    abandoned: tuple[int, ...] = ()
-    has_stopped: threading.Event = field(default_factory=threading.Event)
-    minutes: MinuteRecorder | None = None
-    folder: Path = Path()  # of its checkpoints
-
-    def __post_init__(self) -> None:
-        self.has_stopped.set()
-
-    def snapshot(self) -> Snapshot:
-        """The newest state."""
-        state = {name: one.detach() + float(self.step) for name, one in self.model.named_parameters()}
-        return Snapshot(self.step, state, {"state": {0: {"exp_avg": torch.ones(4)}}})
-
-    def restored(self) -> Snapshot | None:
-        """The swarm has not gone back."""
-        return None
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Those from which the swarm has not gone back."""
-        return [one for one in list_checkpoints(self.folder) if one.step not in self.abandoned]
-
-    def bring_up_to_date(self, *, final: bool = False) -> int:
-        """There are no sessions."""
-        return 0
-
-    def follow_order(self) -> None:
-        """There is none."""
-
-    def needs_evaluation(self, step: int) -> bool:
-        """No."""
-        return False
-
-
-@dataclass
-class Running:
-    """A coordinator's loop in a thread, over a swarm that does what the test says."""
-
-    context: RunContext
-    swarm: Any
-    tokenizer: PreTrainedTokenizerFast
-    held_out: list[Batch] = field(default_factory=list)
-    releaser: Releaser | None = None
-    experts: Any = None
-    told: list[str] = field(default_factory=list)  # to webhooks
-
-    def __post_init__(self) -> None:
-        context, tracker, stop = self.context, Tracker(), Asked()
-        run, self.swarm.minutes = context.run, MinuteRecorder(context.ledger.history)
-        self.swarm.folder = context.checkpoints
-        self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
-        model = build_model(run, self.tokenizer)
-        evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
-        swarm = self.swarm
-        release, experts = self.releaser, self.experts
-        loop = CoordinatorLoop(
-            context,
-            swarm,
-            swarm,
-            evaluator,
-            swarm,
-            tracker,
-            release,
-            experts,
-            news=News(run, self.told.append, step=swarm.step),
-            evaluated=-1,
-            saved=-1,
-        )
-        self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
-
-    def __enter__(self) -> "Running":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.stop.set()
-        self.thread.join(PATIENCE)
-        assert not self.thread.is_alive()
+from trainer.model import build_model
 
 
 def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
@@ -152,7 +55,7 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
 ):
     monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     said = list[str]()
-    context, swarm, held_out = _evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
+    context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     known, is_away = ledger.totals().samples, threading.Event()
 
     def may_fail(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,10 +70,10 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
         monkeypatch.setattr(ledger, name, may_fail(getattr(ledger, name)))
     monkeypatch.setattr(swarm, "bring_up_to_date", may_fail(swarm.bring_up_to_date))
     with Running(context, swarm, tokenizer, held_out):
-        _wait_for(said, "global step 1: saved")
+        wait_for(said, "global step 1: saved")
         is_away.set()
         swarm.step = 2
-        _wait_for(said, "global step 2: saved")
+        wait_for(said, "global step 2: saved")
         assert 2 not in {one.step for one in ledger.evaluations()}
         is_away.clear()
         wait_until(lambda: 2 in {one.step for one in ledger.evaluations()}, "the evaluation of the outage")
@@ -202,21 +105,21 @@ def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         with Running(context, swarm, tokenizer, releaser=releaser):
             for step in (10, 100, 110, 120):
                 swarm.step = step
-                _wait_for(said, f"global step {step}: saved")
+                wait_for(said, f"global step {step}: saved")
                 if step == 100:
                     assert line.holding.wait(PATIENCE)
             assert [one.step for one in list_checkpoints(context.checkpoints)] == [100, 120]
             assert len(repository(hub).revisions) == 1
             line.go_on.set()
-            _wait_for(said, "global step 100: released")
+            wait_for(said, "global step 100: released")
             swarm.step = 130
-            _wait_for(said, "global step 130: saved")
+            wait_for(said, "global step 130: saved")
             assert [one.step for one in list_checkpoints(context.checkpoints)] == [130]
             swarm.abandoned = (200,)  # undone by a rollback
             swarm.step = 200
-            _wait_for(said, "global step 200: saved")
+            wait_for(said, "global step 200: saved")
             swarm.step = 210
-            _wait_for(said, "global step 210: released")
+            wait_for(said, "global step 210: released")
     finally:
         line.go_on.set()
         releaser.finish(PATIENCE)
@@ -260,7 +163,7 @@ def test_a_checkpoint_is_offered_for_release_once_it_has_the_states_of_experts_a
     with Running(context, swarm, tokenizer, releaser=offered, experts=states):
         for step in (10, 20):
             swarm.step = step
-            _wait_for(said, f"global step {step}: saved")
+            wait_for(said, f"global step {step}: saved")
         assert offered.steps == [[], []]
         first = min(states.pending, key=lambda path: path.name)
         states.pending -= {first}
@@ -270,20 +173,37 @@ def test_a_checkpoint_is_offered_for_release_once_it_has_the_states_of_experts_a
     assert len(offered.steps) == 4, "only when there is something new"
 
 
+def test_a_checkpoint_that_waited_when_the_coordinator_was_killed_is_offered_once_its_states_are_there(
+    run: RunFile,
+    ledger: Ledger,
+    tokenizer: PreTrainedTokenizerFast,
+    state_folder: Path,
+    make_checkpoint: MakeCheckpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.01)
+    offered, states = Offered(), HeldStates()
+    states.pending = frozenset({make_checkpoint(10).path})
+    context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
+    with Running(context, Swarm(build_model(run, tokenizer)), tokenizer, releaser=offered, experts=states):  # type: ignore[arg-type]
+        states.pending = frozenset()
+        wait_until(lambda: offered.steps == [[10]], "its offer")
+
+
 def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_counted(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     said = list[str]()
-    context, swarm, held_out = _evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
+    context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     with Running(context, swarm, tokenizer, held_out) as running:
-        _wait_for(said, "global step 1: saved")
+        wait_for(said, "global step 1: saved")
         assert running.told == []
         assert not any("word frequencies" in line for line in said)
         running.baseline.loss = 30.0
-        _wait_for(said, "Guessing from word frequencies alone has a held-out loss of 30.000.")
+        wait_for(said, "Guessing from word frequencies alone has a held-out loss of 30.000.")
         swarm.step = 2
-        _wait_for(said, "global step 2: saved")
+        wait_for(said, "global step 2: saved")
         wait_until(lambda: running.told, "news")
         assert "global step 2 of 1000 is the best so far. Held-out loss: " in running.told[0]
     losses = {one.step: one.loss for one in ledger.evaluations()}
@@ -296,17 +216,22 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
 
 
-def _wait_for(said: list[str], what: str) -> None:
-    wait_until(lambda: any(what in line for line in said), lambda: f"{what!r} in {said}")
+def test_what_a_rollback_is_about_to_undo_is_no_checkpoint(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.01)
+    said = list[str]()
+    context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
+    turns = threading.Semaphore(0)
+    swarm.follow_order = turns.release
 
+    def diverged(loss: float) -> bool:
+        swarm.is_proposed = True
+        return True
 
-def _evaluated_at_each_step(
-    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, folder: Path, said: list[str]
-) -> tuple[RunContext, Any, list[Batch]]:
-    """A run that is saved at each step, too; the swarm that it is of, after one step; and held-out text."""
-    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
-    run = run.model_copy(update={"coordinator": settings})
-    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
-    swarm.roll_back_if_bad = lambda loss: False
-    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    return RunContext(run, OURS, folder, ledger, said.append), swarm, held_out
+    swarm.roll_back_if_bad = diverged
+    with Running(context, swarm, tokenizer, held_out):
+        wait_until(lambda: swarm.is_proposed, "the evaluation")
+        assert all(turns.acquire(timeout=PATIENCE) for _ in range(5))  # the quorum takes its time
+    assert list_checkpoints(context.checkpoints) == []
+    assert not any("saved" in line for line in said)

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator.http.metrics import data_wait
 from coordinator.http.routes.people import first_day
 from coordinator.http.routes.public import link
 from coordinator.http.schemas import Period
-from coordinator.ledger.ledger import Ledger
 from coordinator.notebook.wheel import this_program
 from swarm.access.notices import read_notices
 from tests.coordinator.http.conftest import Service, make_run, small_checkpoint
@@ -147,7 +145,8 @@ def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path)
         assert len(answer.content) == file["size"]
         again = client.get(f"/api/tokenizer/{file['name']}", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
-    names = [".hidden", "..%2Fsecret", "%2e%2e/secret", "../secret", "..", "tokenizer.json%00", "%2Fetc%2Fpasswd", "C:"]
+    names = [".hidden", "optimizer.pt"]
+    names += ["..%2Fsecret", "%2e%2e/secret", "../secret", "..", "tokenizer.json%00", "%2Fetc%2Fpasswd", "C:"]
     for name in names:
         answer = client.get(f"/api/tokenizer/{name}")
         assert answer.status_code == 404
@@ -213,13 +212,6 @@ def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytest
     served = {name for name, *_ in metrics(service) if not name.endswith("_created")}
     told = set(re.findall(r"sahaj_[a-z_]+", (pytestconfig.rootpath / "docs" / "operations.md").read_text()))
     assert told == served
-
-
-def test_data_wait_is_of_those_who_are_there(ledger: Ledger) -> None:
-    gone, *_ = ledger.sessions(now=1e9)
-    there = [gone.model_copy(update={"present": True, "data_wait_fraction": share}) for share in (0.1, 0.3)]
-    assert data_wait([gone, *there]) == pytest.approx(0.2)
-    assert data_wait([gone]) == 0.0
 
 
 def test_openapi_describes_the_answers(serve: Serve) -> None:
