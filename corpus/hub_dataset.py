@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from corpus.source import Failed, Item, usable
+from corpus.source import Failed, Item, Unusable, usable
 from swarm.errors import DataError, in_a_line
 from swarm.run_file import DataSource
 from swarm.secret_variables import hub_token
@@ -13,6 +13,7 @@ from swarm.secret_variables import hub_token
 # with one or two files all peers would begin with the same documents. Finding the row groups costs a
 # request or two for each file.
 FILES_TO_SPLIT = 16
+TRIES = 4  # at the same row, before a file is taken for damaged
 
 
 class HubDataset:
@@ -35,12 +36,19 @@ class HubDataset:
             except Exception as error:
                 # errors of httpx, aiohttp, fsspec and pyarrow share no base
                 yield Failed(in_a_line(error))
+        failures = 0  # without a row in between
         while True:
             try:
                 for row in dataset:
+                    failures = 0
                     yield self._document(row)
                 return
             except Exception as error:
+                failures += 1
+                if failures >= TRIES and _is_damage(error):
+                    # the next pass reads the files in another order, and so those behind this one
+                    yield Unusable(f"a damaged file, at which this pass ends ({in_a_line(error)})")
+                    return
                 # the state is that of the last row yielded
                 dataset.load_state_dict(dataset.state_dict())
                 yield Failed(in_a_line(error))
@@ -73,3 +81,11 @@ class HubDataset:
                 dataset = dataset.reshard()
             dataset = dataset.shuffle(seed=order.randrange(2**32), buffer_size=1, max_buffer_input_shards=1)
         return dataset
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether an error is of what was read, and not of the way to it."""
+    import pyarrow
+
+    # pyarrow's errors of pages are plain OSErrors without a number
+    return isinstance(error, (ValueError, pyarrow.ArrowException)) or (type(error) is OSError and error.errno is None)

@@ -223,7 +223,9 @@ def _read_parquet(path: Path, text_column: str, order: random.Random | None) -> 
                 for batch in file.iter_batches(PARQUET_ROWS, row_groups=[group], columns=[text_column]):
                     for value in batch.column(0):
                         yield _parquet_document(value)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk, which may heal
         yield Unusable(f"damaged Parquet file ({' '.join(str(error).split())})")
 
 

@@ -155,7 +155,7 @@ def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: d
     on_gpu = torch.cuda.is_available()
     settings = TrainingArguments(
         **arguments,
-        bf16=on_gpu and torch.cuda.is_bf16_supported(),
+        bf16=on_gpu and torch.cuda.is_bf16_supported(including_emulation=False),
         dataloader_pin_memory=on_gpu,
         disable_tqdm=True,
         logging_strategy="no",

@@ -46,7 +46,8 @@ class ProductAttention(torch.autograd.Function):
         if mask is not None:
             by_head = scores.unflatten(0, (len(mask), -1))  # shares memory with the scores
             if mask.dtype == torch.bool:
-                by_head.masked_fill_(~mask, float("-inf"))
+                # a finite number: padding may see no key at all, and its weights have to be numbers
+                by_head.masked_fill_(~mask, torch.finfo(scores.dtype).min)
             else:
                 by_head.add_(mask)
         weights = torch.softmax(scores, dim=-1)

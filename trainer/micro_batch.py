@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from averaging.protocol.settings import MOST_BATCHES
 from swarm.language import _
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
@@ -40,10 +41,17 @@ class Pace:
         )
 
 
-def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.device, micro_batch: int | None) -> Pace:
+def find_pace(
+    model: PretrainingModel,
+    batches: BatchPrefetcher,
+    device: torch.device,
+    micro_batch: int | None,
+    target_batch_size: int = SIZES[-1],
+) -> Pace:
     """Try number formats on a small micro-batch, then grow it; sets the batch size that was found.
 
-    A micro-batch that is given is kept, only its speed in each format is measured.
+    A micro-batch that is given is kept, only its speed in each format is measured; but no peer may bring more than
+    some target batches.
 
     Raises:
         DeviceError: the micro-batch that is given, or the smallest, does not fit into memory.
@@ -52,14 +60,18 @@ def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.d
     def seconds(size: int, dtype: torch.dtype) -> float | None:
         return step_seconds(model, batches.longest(size).to(device), Precision(device, dtype))
 
-    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    has_bfloat16 = False
+    if device.type == "cuda":
+        with torch.cuda.device(device):  # it looks at the present one
+            has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)
     dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
-    start = micro_batch or SIZES[0]
+    start = min(micro_batch, MOST_BATCHES * target_batch_size) if micro_batch else SIZES[0]
     timed = {dtype: seconds(start, dtype) or float("inf") for dtype in dtypes}
     dtype = min(timed, key=timed.__getitem__)
     size, speed = start, start / timed[dtype]
     if micro_batch is None:
-        size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
+        sizes = tuple(size for size in SIZES if size <= target_batch_size) or SIZES[:1]
+        size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype), sizes)
     if not speed:
         if size > SIZES[0]:
             told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")

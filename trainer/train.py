@@ -103,7 +103,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         ):
             watch = DHTWatch(dht, view.message, asked.fail)
             with timer("trying how many samples fit"):
-                pace = find_pace(model, batches, device, chosen.micro_batch)
+                pace = find_pace(model, batches, device, chosen.micro_batch, run.averaging.target_batch_size)
             view.message(pace.describe())
             caller = None if experts is None else experts.caller  # only now: trials are not for experts to learn from
             speed = pace.samples_per_second

@@ -26,6 +26,7 @@ from trainer.training_step import BatchResult, Interrupted, TrainingStep
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits, at most
 LACKING = 20.0  # seconds without text after which the volunteer is told
+USUAL_OVERFLOWS = 20  # in a row; the first scale of the loss may be halved so often
 OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 
@@ -68,6 +69,7 @@ class TrainingLoop:
         self._pause: Pause | None = None  # as the volunteer and the others were last told
         self._rests = self._is_late = False  # as the volunteer was last told
         self._fitting = Fitting(batches.batch_size)
+        self._overflows = 0  # in a row
         self._awaits_text_since: float | None = None  # monotonic seconds
         self._lacks_text = False  # as the volunteer and the others were last told
         self._states_told = 0  # states loaded of which the volunteer was told
@@ -90,7 +92,8 @@ class TrainingLoop:
             self._stop_awaiting_text()
         elif (batch := self._next_batch()) is not None and (result := self._compute(batch)) is not None:
             counted = result.counts
-            if not result.is_finite:
+            self._overflows = self._overflows + 1 if result.is_overflow else 0
+            if not result.is_finite and (not result.is_overflow or self._overflows > USUAL_OVERFLOWS):
                 messages.append(
                     _(
                         "One batch was skipped because its result was not a usable number (loss {loss}). If this "

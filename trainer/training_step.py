@@ -23,6 +23,7 @@ class BatchResult:
     samples: int
     loss: float  # of the masked tokens, in nats
     is_finite: bool  # loss and gradient are numbers
+    is_overflow: bool  # only the gradient is not: in 16 bits the loss was multiplied by too much, and will be by less
     counts: bool  # its gradient is in the swarm's next update, or the one after
 
 
@@ -78,7 +79,8 @@ class TrainingStep:
             masked = batch.masked if is_finite else 0
         finally:
             counts = optimizer.end_batch(masked, batch.samples, loss) if masked else optimizer.end_batch(0)
-        return BatchResult(batch.samples, loss, is_finite, counts)
+        is_overflow = not is_finite and math.isfinite(loss) and self._scaler.is_enabled()
+        return BatchResult(batch.samples, loss, is_finite, is_overflow, counts)
 
     @property
     def device(self) -> torch.device:

@@ -20,14 +20,14 @@ class ModelSection(Section):
     intermediate_size: Count = Field(
         4096, description="width of the feed-forward layer; ModernBERT's has a gate as wide"
     )
-    embedding_size: Count = Field(128, description="width of ALBERT's factorized token embedding")
+    embedding_size: Count = Field(128, ge=2, description="width of ALBERT's factorized token embedding")
     sentence_order: bool = Field(
         True, description="whether an ALBERT also learns the order of two segments; without it words take fewer samples"
     )
     hidden_dropout_prob: Probability = Field(0.0, description="dropout after each layer; ALBERT trains best without")
     attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
     initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
-    seed: int = Field(0, ge=0, description="seed of the initial weights, the same on all peers")
+    seed: int = Field(0, ge=0, lt=10**9, description="seed of the initial weights, the same on all peers")
     embeddings: Literal["counted", "random"] = Field(
         "counted",
         description="of tokens, at the beginning: from counts of the run's text (which tokens are near each other, and "

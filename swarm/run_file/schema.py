@@ -88,7 +88,7 @@ class OptimizerSection(Section):
     betas: tuple[DecayRate, DecayRate] = Field(
         (0.9, 0.999), strict=False, description="decay rates of the averages of the gradient and its square"
     )
-    epsilon: float = Field(1e-6, gt=0, description="added to the denominator of Adam's update")
+    epsilon: float = Field(1e-6, ge=1e-30, description="added to the denominator of Adam's update")
     weight_decay: float = Field(0.01, ge=0, description="decoupled (AdamW's); biases and layer norms have none")
     max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
     momentum: DecayRate = Field(0.95, description="decay rate of Muon's average of the gradient")

@@ -1,6 +1,7 @@
 """Datasets of the Hub, and what happens when they fail, or are not what the run file says."""
 
 import itertools
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from corpus.documents import DocumentStream, open_documents
-from corpus.hub_dataset import HubDataset
-from corpus.source import Failed
+from corpus.hub_dataset import TRIES, HubDataset
+from corpus.source import Failed, Unusable
 from swarm.errors import DataError
 from swarm.run_file import DataSource, parse_run
 
@@ -71,8 +72,6 @@ def test_a_hub_dataset_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("order", [None, 7])
 def test_a_hub_dataset_goes_on_at_the_row_where_it_failed(monkeypatch: pytest.MonkeyPatch, order: int | None) -> None:
-    import random
-
     failures = iter([True, True, False])
 
     def rows(shards: list[int]) -> Iterator[dict[str, str]]:
@@ -92,6 +91,25 @@ def test_a_hub_dataset_goes_on_at_the_row_where_it_failed(monkeypatch: pytest.Mo
     texts = [item for item in items if isinstance(item, str)]
     assert sorted(texts) == [f"{shard}-{row}" for shard in range(6) for row in range(10)]
     assert (texts == sorted(texts)) == (order is None)
+
+
+def test_a_hub_dataset_with_a_damaged_file_is_read_up_to_that_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows(shards: list[int]) -> Iterator[dict[str, str]]:
+        for shard in shards:
+            if shard == 3:
+                raise pyarrow.ArrowInvalid("Couldn't deserialize thrift")
+            yield {"text": f"{shard}"}
+
+    def load(*args: object, **options: object) -> Any:
+        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(6))})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    items = list(HubDataset(DataSource(hub="a/b")).one_pass(None))
+    assert items[:3] == ["0", "1", "2"]
+    assert items[3:-1] == [Failed("Couldn't deserialize thrift")] * (TRIES - 1)
+    assert isinstance(items[-1], Unusable) and "damaged" in items[-1].reason
+    others = [item for seed in range(9) for item in HubDataset(DataSource(hub="a/b")).one_pass(random.Random(seed))]
+    assert {item for item in others if isinstance(item, str)} == {"0", "1", "2", "4", "5"}
 
 
 def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch, hub_dataset: str) -> None:

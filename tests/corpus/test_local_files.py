@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from corpus.local_files import DOCUMENT_BYTES, LocalFiles, read_file
 from corpus.source import Failed, Unusable
@@ -108,3 +110,18 @@ def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) ->
     items = list(source.one_pass(None))
     assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
     assert items[:5] + items[7:] == [f"d{number}" for number in range(10)]
+
+
+def test_a_parquet_file_that_is_damaged_in_the_middle_is_left_there(tmp_path: Path) -> None:
+    table = pyarrow.table({"text": [f"document {number} of many" for number in range(3000)]})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=1000, compression="none", use_dictionary=False)
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    middle = parquet.ParquetFile(tmp_path / "a.parquet").metadata.row_group(1).column(0).data_page_offset
+    content[middle : middle + 40] = b"\xff" * 40
+    (tmp_path / "a.parquet").write_bytes(content)
+    (tmp_path / "b.txt").write_text("of another file")
+    items = list(LocalFiles(tmp_path, DataSource(path=str(tmp_path))).one_pass(None))
+    assert items[:1000] == [f"document {number} of many" for number in range(1000)]
+    (unusable,) = (item for item in items[1000:] if not isinstance(item, str))
+    assert isinstance(unusable, Unusable) and "damaged Parquet file" in unusable.reason
+    assert items[-1] == "of another file"

@@ -164,3 +164,18 @@ def test_a_full_memory_is_told_from_other_errors() -> None:
     assert is_memory_full(torch.OutOfMemoryError("Tried to allocate 2 GiB"))
     assert is_memory_full(RuntimeError("CUDA error: out of memory"))
     assert not is_memory_full(RuntimeError("CUDA error: an illegal memory access was encountered"))
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 32), (256, 4 * 40), (8, 8)])
+def test_a_micro_batch_is_not_more_than_a_peer_may_bring(
+    given: int | None,
+    expected: int,
+    run: RunFile,
+    documents: list[str],
+    tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(micro_batch, "step_seconds", lambda *_: 0.1)
+    with BatchPrefetcher(documents * 20, tokenizer, run, batch_size=4, seed=0) as feed:
+        found = find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), given, target_batch_size=40)
+    assert found.micro_batch == expected

@@ -91,7 +91,7 @@ class SmallDevice:
     def __call__(self, batch: Batch) -> BatchResult:
         if batch.samples > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return BatchResult(batch.samples, 2.0, is_finite=True, counts=True)
+        return BatchResult(batch.samples, 2.0, is_finite=True, is_overflow=False, counts=True)
 
 
 def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(

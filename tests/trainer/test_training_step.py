@@ -52,8 +52,16 @@ class Swarm:
 class Scaled(Precision):
     """float32 with the scaler of float16, which a processor can compute, too."""
 
+    first = 2.0**16  # what the loss is multiplied by
+
     def scaler(self) -> torch.amp.GradScaler:
-        return torch.amp.GradScaler("cpu", init_scale=2.0**16)
+        return torch.amp.GradScaler("cpu", init_scale=self.first)
+
+
+class TooLarge(Scaled):
+    """Gradients of the first batch overflow."""
+
+    first = float("inf")
 
 
 def test_experts_learn_from_true_gradients_whatever_the_loss_is_scaled_by(
@@ -100,3 +108,17 @@ def test_a_batch_is_given_up_between_any_two_layers_forward_and_backward(
         assert not swarm.open, "and the swarm does not wait for it"
     asked, given_up_at = 0, -1
     assert step(full).counts and swarm.norm == pytest.approx(norm, rel=1e-5)
+
+
+def test_a_scale_that_was_too_large_is_told_from_a_loss_that_is_no_number(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, full: Batch
+) -> None:
+    for precision, is_overflow in ((Scaled, False), (TooLarge, True)):
+        model = build_model(run, tokenizer)
+        swarm: Any = Swarm(model)
+        step = TrainingStep(model, swarm, precision(torch.device("cpu"), torch.float32), compile=False)
+        result = step(full)
+        assert (result.is_finite, result.is_overflow) == (not is_overflow, is_overflow)
+    torch.nn.init.constant_(next(model.parameters()), float("nan"))
+    result = TrainingStep(model, swarm, Precision(torch.device("cpu"), torch.float32), compile=False)(full)
+    assert (result.is_finite, result.is_overflow) == (False, False)

@@ -260,6 +260,7 @@ MISTAKES = [
         SMALLEST + "averaging: {target_group_size: 4, rounds_per_step: 0}",
         "averaging.rounds_per_step must be above 0, got 0",
     ),
+    (SMALLEST + "model: {embedding_size: 1}", "model.embedding_size must be at least 2, got 1"),
     # experts
     (SMALLEST + "experts: {grid: []}", "experts.grid must have at least 1 entry, got []"),
     (SMALLEST + "experts: {grid: [8, 0]}", "experts.grid.1 must be above 0, got 0"),

@@ -40,6 +40,18 @@ def test_local_layers_see_a_window_as_those_of_transformers_do(
     assert abs(losses[WINDOW] - losses[128]) > 1e-4
 
 
+def test_padding_that_sees_no_token_spoils_no_gradient(
+    modern: RunFile, tokenizer: PreTrainedTokenizerFast, padded: Batch
+) -> None:
+    config = modernbert_config(modern, tokenizer)
+    config.local_attention = 8
+    model = ModernBertPretraining(config)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(padded).loss
+    loss.backward()
+    assert all(one.grad is None or one.grad.isfinite().all() for one in model.parameters())
+
+
 def test_the_configuration_follows_tokenizer_and_run_file(modern: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
     config = modernbert_config(modern, tokenizer)
     assert (config.vocab_size, config.max_position_embeddings) == (len(tokenizer), 64)
