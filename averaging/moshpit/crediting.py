@@ -6,6 +6,7 @@ from typing import Any
 from averaging.log.header import Entry, Header, HeaderKind, Member
 from averaging.moshpit.group_round import is_first, step_of
 from averaging.protocol.actions import Credit
+from averaging.protocol.commit.objections import listing_objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Commit, Vote
 from averaging.protocol.session import Session
@@ -70,13 +71,12 @@ class Crediting:
     def _is_possible(self, header: Header) -> bool:
         """Whether this can be of the first round of a group; what it says of its members is its convener's word."""
         settings, number = self._settings, header.ballot.number
-        sessions = [one.session for one in header.members]
         return (
             header.kind is HeaderKind.GROUP
             and header.run == settings.run
             and is_first(number)
             and header.step == step_of(number) + 1 <= settings.last_step
-            and sessions == sorted(set(sessions))
+            and not listing_objection(header.members)
             and all(settings.may_bring(one.samples, one.weight) for one in header.members)
             and all(part.chunks and not part.loud for part in header.parts)
         )

@@ -114,7 +114,10 @@ class GroupRound:
 
     def on_plan(self, plan: Plan, now: float) -> bool:
         """The convener knows all members. Returns whether its plan can be followed."""
+        offered = {one.number for one in self._call.buffers}
         if not covers(plan.parts, self._settings.chunks) or listing_objection(plan.members):
+            return False
+        if not offered.issuperset(plan.buffers_of(self._me.session)):
             return False
         self._heard_at = now
         if self.header is None and not self.is_over:

@@ -241,8 +241,8 @@ class GroupStep:
         following = self.rounds.number if self.rounds is not None else ballot_number(step or 0, 0, of_parameters=False)
         if step is None or call.ballot.number < following:
             self._session.send(sender, Refused(call.ballot, call.ballot))
-        elif step_of(call.ballot.number) <= step + 1:
-            self._early[sender] = call
+        elif step_of(call.ballot.number) <= step + 1 and self._contacts.get(sender) is not None:
+            self._early[sender] = replace(call, accepted=None)  # which is of a log
             self._progress.tell(sender, now)  # it waits for a peer that lives
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:

@@ -67,6 +67,7 @@ class GroupPeer:
         self.step: int | None = None  # of the state that this peer has, or will have when its process is done
         self._reached = -1  # step of the state that the process has
         self._missed = 0  # steps, since parameters were averaged
+        self._ahead = 0  # steps by which the others are, as far as the peer that counts says so
         self._encodes = False  # parameters, which are averaged next
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             messages.Report: self.progress.on_report,
@@ -205,7 +206,12 @@ class GroupPeer:
     @property
     def is_behind(self) -> bool:
         """Whether this peer has to take over a state first."""
-        return self.step is None or self._missed > MISSES * self._groups.state_every
+        return self.step is None or self._missed + self._ahead > self._most_missed
+
+    @property
+    def _most_missed(self) -> int:
+        """Steps without a mean of parameters with which a peer goes on."""
+        return MISSES * self._groups.state_every
 
     @property
     def others(self) -> Collection[str]:
@@ -275,24 +281,27 @@ class GroupPeer:
         if self._encodes or self._loading.is_ordered:
             return
         newest = self.progress.newest(now)
-        if self.step is not None and newest > self.step and not self.is_behind:
-            self._missed += newest - self.step
-            if not self.is_behind:
-                for step in range(self.step + 1, newest + 1):
-                    self.session.act(Apply(passed(self._settings.run, step, self.me.session)))
-                self.step = newest
-                self.progress.report(now)
+        self._ahead = 0 if self.step is None else max(0, newest - self.step)
+        if self.step is not None and self._ahead and not self.is_behind:
+            self._missed += self._ahead
+            for step in range(self.step + 1, newest + 1):
+                self.session.act(Apply(passed(self._settings.run, step, self.me.session)))
+            self.step, self._ahead = newest, 0
+            self.progress.report(now)
         elif self.is_behind and self._is_idle:
-            if (found := self._loading.found()) is not None:
-                self._loading.order(passed(self._settings.run, max(found.step, newest), self.me.session), found)
-            else:
+            found = self._loading.found()
+            if found is None:
                 self._loading.ask(now)
+            elif newest >= 0 and found.step > newest + self._most_missed:
+                self._loading.useless(found.digest)
+            elif newest >= 0:  # else it waits for the peer that counts
+                self._loading.order(passed(self._settings.run, max(found.step, newest), self.me.session), found)
 
     def _has_loaded(self, step: int, now: float) -> None:
         """The process has a state, as that of the step at which the others were: parameters are averaged soon."""
         snapshot = self._loading.found()
         assert snapshot is not None
-        self.step, self._missed = step, min(step - snapshot.step, self._groups.state_every)
+        self.step, self._missed, self._ahead = step, min(step - snapshot.step, self._groups.state_every), 0
         self.buffers.drop()
         self._loading.stop()
         self.progress.report(now)

@@ -152,8 +152,11 @@ class Exchange:
             if isinstance(machine, GroupPeer) and (mean := machine.group_step.carried(numbers)) is not None:
                 content = self._store.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
+            newest = machine.reducing.plan
+            if newest is None or newest.ballot != plan.ballot:
+                return None  # decided already, or given up: no two pieces of one ballot are signed
             if isinstance(machine, LogPeer) and not machine.buffers.closed.keys() >= set(numbers):
-                return None  # decided already; or a plan of what this peer has not offered
+                return None  # a plan of what this peer has not offered
             try:
                 piece = self._locked.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:

@@ -16,6 +16,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
+from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import NoticeStore
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
@@ -118,6 +119,7 @@ class Recorder:
 
     def _take_rounds(self, applied: Iterable[Applied]) -> None:
         for one in applied:
+            self._probation.passed(one.header.step)
             if (seen := seen_round(one)) is not None:
                 self._rounds.append(seen)
                 if seen.seconds is not None:
@@ -130,8 +132,6 @@ class Recorder:
                 self._take_verdict(found)
             seen, users = found.agreement, dict(found.users)
             doubts += self._probation.take_in(found.header, seen, users, of_own_part=isinstance(found, Comparison))
-        if headers:
-            self._probation.passed(headers[-1].step)
         self._doubt(doubts)
         self._ban_them()
 
@@ -242,7 +242,7 @@ def credited(
                     step=header.step - 1,
                     samples=round(one.samples),
                     tokens=round(float(one.tokens) / masked_fraction),
-                    loss=member.loss if member.loss is not None and math.isfinite(member.loss) else 0.0,
+                    loss=member.loss if member.loss is not None and 0.0 <= member.loss <= LARGEST_LOSS else 0.0,
                 )
             )
     impossible = [report for report in reports if not is_plausible(report)]  # the ledger logs them

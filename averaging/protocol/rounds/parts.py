@@ -16,7 +16,7 @@ from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduc
 from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
 
-MOST_MISSING = 1024  # pieces of senders of which it has others that a reducer may name, or three times its chunks
+MOST_MISSING = 1024  # pieces that a header may name, or three times the chunks
 MOST_PARTS = 4  # that are equal: where no bandwidth is known, a thin line among theirs would hold up all others
 
 
@@ -193,8 +193,6 @@ class Assignments:
             return False
         if session not in self._tried[part.first] or len(result.chunks) != part.count:
             return False
-        if session != self._me and _partly_missing(result) > max(MOST_MISSING, 3 * part.count):
-            return False  # a header that is too long to be sent on is of no use
         if part.reducer == session:
             self._late[session] = max(self._late.get(session, 0.0), self._unexplained(part, now))
         self._results[part.first] = replace(result, assignment=replace(part, reducer=session))
@@ -203,18 +201,35 @@ class Assignments:
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""
         waiting = [part for part in self.plan.parts if part.first not in self._results]
-        if not waiting:
-            for reducer, seconds in self._late.items():
-                self._patience.waited(reducer, seconds, now, since=self._began)
-            return [self._results[first] for first in sorted(self._results)]
         late = [part for part in waiting if self._has_to_be_replaced(part, now)]
+        if not waiting:
+            found = [self._results[first] for first in sorted(self._results)]
+            late = self._names_too_many(found)
+            if not late:
+                for reducer, seconds in self._late.items():
+                    self._patience.waited(reducer, seconds, now, since=self._began)
+                return found
         if late:
             for part in late:
+                self._results.pop(part.first, None)
                 self._late[part.reducer] = now - self._assigned_at[part.first]
             parts = tuple(self._reassigned(part, now) if part in late else part for part in self.plan.parts)
             self.plan = replace(self.plan, parts=parts)
             self.tell()
         return None
+
+    def _names_too_many(self, found: Sequence[Reduced]) -> list[Assignment]:
+        """The part whose reducer names most missing pieces, if a header with all of them would be too long to send.
+
+        A sender that is missing from all chunks is no member, and makes no header longer.
+        """
+        chunks = sum(part.count for part in self.plan.parts)
+        missing = Counter(session for session, _ in {one for result in found for one in result.missing})
+        if sum(count for count in missing.values() if count < chunks) <= max(MOST_MISSING, 3 * chunks):
+            return []
+        worst = max(found, key=lambda one: (one.assignment.reducer != self._me, len(one.missing)))
+        is_own = worst.assignment.reducer == self._me
+        return [part for part in self.plan.parts if part.first == worst.assignment.first and not is_own]
 
     def _has_to_be_replaced(self, part: Assignment, now: float) -> bool:
         is_silent = now >= self._heard_at[part.first] + self._timeouts.part
@@ -235,9 +250,3 @@ class Assignments:
         self._assigned_at[part.first] = self._heard_at[part.first] = now
         self._tried[part.first].add(stand_in)
         return replace(part, reducer=stand_in, attempt=part.attempt + 1)
-
-
-def _partly_missing(result: Reduced) -> int:
-    """Pieces that a reducer names as missing, of senders that are missing from some of its chunks only."""
-    chunks = Counter(session for session, _ in result.missing)
-    return sum(count for count in chunks.values() if count < result.assignment.count)

@@ -24,8 +24,11 @@ ALONE = 4.0  # seconds without a word of anybody; all peers report every two
 
 
 def explained(seconds: float, otherwise: float) -> float:
-    """For how long the lines alone may hold a round up, given what its plan says of them; 0: it says nothing."""
-    return SLACK * seconds + ALLOWED if seconds else otherwise
+    """For how long the lines alone may hold a round up, given what its plan says of them; 0: it says nothing.
+
+    `otherwise` is the most: anybody may say that its line is thin.
+    """
+    return min(otherwise, SLACK * seconds + ALLOWED) if seconds else otherwise
 
 
 @dataclass

@@ -54,6 +54,16 @@ def test_a_coordinator_answers_when_the_header_is_on_its_disk() -> None:
     assert votes(coordinator.take_actions()) == [entry.header.digest]  # the first one may have been lost
 
 
+def test_what_no_member_can_have_is_not_credited() -> None:
+    ann, bob, coordinator = peer("ann.0"), peer("bob.0"), peer("coordinator.0", is_coordinator=True)
+    coordinator.contacts([ann.me, bob.me], 0.0)
+    entry = averaged("ann.0", "bob.0")
+    one, other = entry.header.members
+    for false in (replace(other, loss=9e18), replace(other, buffers=()), one):
+        coordinator.receive("ann.0", Commit(replace(entry, header=replace(entry.header, members=(one, false)))), 1.0)
+        assert not any(isinstance(done, Credit) for done in coordinator.take_actions())
+
+
 def test_a_coordinator_that_has_begun_again_credits_members_that_have_left() -> None:
     ann, bob = peer("ann.0"), peer("bob.0")
     again = peer("coordinator.1", is_coordinator=True)

@@ -105,3 +105,13 @@ def test_a_member_offers_what_it_can_have_or_is_refused(number: int, offers: tup
     current.on_call(OTHER.session, Call("", current.ballot, offers, None), 0.0)
     said = [one.message for one in session.take() if isinstance(one.message, Plan | Refused)]  # type: ignore[union-attr]
     assert [isinstance(one, Plan) for one in said][:1] == [is_taken]
+
+
+def test_a_plan_with_gradients_that_this_peer_has_not_offered_is_not_followed() -> None:
+    current, _ = convened()
+    members = member(ME.session, user=ME.user), member(OTHER.session, user=OTHER.user)
+    plan = Plan("", current.ballot, members, (replace(DONE, count=3),))
+    assert not current.on_plan(plan, 1.0)
+    assert current.on_plan(
+        replace(plan, members=(replace(members[0], buffers=(), weight=0, samples=0), members[1])), 1.0
+    )

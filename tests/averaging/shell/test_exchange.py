@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.protocol.rounds.pieces import MOST_SESSIONS
@@ -60,6 +62,22 @@ def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
         for attempt in range(2 * village.grid.count):
             assert shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
         assert not shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_no_piece_is_signed_for_a_ballot_that_was_given_up(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        shell = village.add("asha")
+        village.train(shell)
+        reducing, exchange = shell.machine.reducing, shell._exchange
+        await village.until(lambda: reducing.plan is not None and bool(reducing.plan.buffers_of("asha.0")))
+        plan = reducing.plan
+        assert plan is not None and exchange.sent_piece(plan, 0) is not None
+        assert exchange.sent_piece(replace(plan, ballot=Ballot(plan.ballot.number - 1, "x.0")), 0) is None
         await village.end()
 
     in_virtual_time(course)

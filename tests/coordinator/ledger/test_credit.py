@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from coordinator.ledger.ingest import is_plausible
@@ -56,9 +57,10 @@ def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
     assert samples(ledger) == {"asha": 20, "mallory": 0}
 
 
-def test_a_loss_that_is_no_number_costs_nobody_credit():
+@pytest.mark.parametrize("loss", [math.nan, 9e18])
+def test_an_impossible_loss_costs_nobody_credit(loss: float):
     one = update(1, ASHA)
-    odd = structs.replace(one, members=(structs.replace(one.members[0], loss=math.nan),))
+    odd = structs.replace(one, members=(structs.replace(one.members[0], loss=loss),))
     (report,) = credited([], [odd], (), 0.15, NOW)
     assert [one.loss for one in report.contributions] == [0.0] and report.contributions[0].samples > 0
     assert is_plausible(report)

@@ -150,6 +150,11 @@ def test_a_reducer_that_names_so_many_missing_pieces_that_no_log_could_be_sent_i
     calls = {one: Call("", FIRST, (Offer(0, 1, 1, 1.0),), None) for one in ("eve.0", "me.0")}
     members = member("eve.0"), member("me.0")
     made = Assignments(session, "", FIRST, calls, members, {"eve.0"}, equal_parts, Patience(), 0.0)
-    (part,) = made.plan.parts
     missing = tuple((f"p{sender}.0", chunk) for sender in range(senders) for chunk in range(chunks))
-    assert made.reduced("eve.0", Reduced(FIRST, part, ("digest",) * 500, missing), 1.0) == is_taken
+    reducers = []
+    while (results := made.results(1.0)) is None:
+        (part,) = made.plan.parts
+        reducers.append(part.reducer)
+        assert made.reduced(part.reducer, Reduced(FIRST, part, ("digest",) * 500, missing), 1.0)
+    assert [one.missing for one in results] == [missing]
+    assert reducers == (["eve.0"] if is_taken else ["eve.0", "me.0"])

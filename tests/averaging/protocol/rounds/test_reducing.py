@@ -136,7 +136,7 @@ def test_a_sender_that_was_late_again_and_again_is_not_waited_for_longer_than_th
 def test_a_piece_that_trickles_is_waited_for_as_long_as_lines_explain_and_is_late_after_that() -> None:
     done: list[Action] = []
     reduction = reduction_of([], done)
-    ballot, by_lines = Ballot(2, "convener"), explained(10.0, 0.0)
+    ballot, by_lines = Ballot(2, "convener"), explained(10.0, TIMEOUTS.sending)
     reduction.begin(replace(PLAN, ballot=ballot, seconds=10.0), 0.0)
     seconds = 0.0
     while seconds < by_lines + TIMEOUTS.pieces - 1.0:
