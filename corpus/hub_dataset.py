@@ -36,18 +36,18 @@ class HubDataset:
             except Exception as error:
                 # errors of httpx, aiohttp, fsspec and pyarrow share no base
                 yield Failed(in_a_line(error))
-        failures = 0  # without a row in between
+        rows = failures = 0  # failures without a row in between
         while True:
             try:
                 for row in dataset:
-                    failures = 0
+                    rows, failures = rows + 1, 0
                     yield self._document(row)
                 return
             except Exception as error:
                 failures += 1
-                if failures >= TRIES and _is_damage(error):
+                if order is not None and rows and failures >= TRIES and _is_damage(error):
                     # the next pass reads the files in another order, and so those behind this one
-                    yield Unusable(f"a damaged file, at which this pass ends ({in_a_line(error)})")
+                    yield Unusable(f"a damaged file; this pass ends there ({in_a_line(error)})")
                     return
                 # the state is that of the last row yielded
                 dataset.load_state_dict(dataset.state_dict())
@@ -84,8 +84,8 @@ class HubDataset:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether an error is of what was read, and not of the way to it."""
+    """Whether the data are at fault, and not the connection."""
     import pyarrow
 
-    # pyarrow's errors of pages are plain OSErrors without a number
+    # pyarrow raises a plain OSError without a number for a broken page
     return isinstance(error, (ValueError, pyarrow.ArrowException)) or (type(error) is OSError and error.errno is None)

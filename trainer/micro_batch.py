@@ -50,8 +50,8 @@ def find_pace(
 ) -> Pace:
     """Try number formats on a small micro-batch, then grow it; sets the batch size that was found.
 
-    A micro-batch that is given is kept, only its speed in each format is measured; but no peer may bring more than
-    some target batches.
+    A micro-batch that is given is kept, up to what one peer may bring to a step; only its speed in each format is
+    measured.
 
     Raises:
         DeviceError: the micro-batch that is given, or the smallest, does not fit into memory.
@@ -62,7 +62,7 @@ def find_pace(
 
     has_bfloat16 = False
     if device.type == "cuda":
-        with torch.cuda.device(device):  # it looks at the present one
+        with torch.cuda.device(device):  # the question is about the current device
             has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)
     dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
     start = min(micro_batch, MOST_BATCHES * target_batch_size) if micro_batch else SIZES[0]

@@ -26,7 +26,7 @@ from trainer.training_step import BatchResult, Interrupted, TrainingStep
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits, at most
 LACKING = 20.0  # seconds without text after which the volunteer is told
-USUAL_OVERFLOWS = 20  # in a row; the first scale of the loss may be halved so often
+USUAL_OVERFLOWS = 20  # in a row; the loss scale begins high and is halved at each
 OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 

@@ -23,7 +23,7 @@ class BatchResult:
     samples: int
     loss: float  # of the masked tokens, in nats
     is_finite: bool  # loss and gradient are numbers
-    is_overflow: bool  # only the gradient is not: in 16 bits the loss was multiplied by too much, and will be by less
+    is_overflow: bool  # only the gradient is not: the loss was scaled by too much for 16 bits
     counts: bool  # its gradient is in the swarm's next update, or the one after
 
 

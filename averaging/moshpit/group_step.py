@@ -242,7 +242,7 @@ class GroupStep:
         if step is None or call.ballot.number < following:
             self._session.send(sender, Refused(call.ballot, call.ballot))
         elif step_of(call.ballot.number) <= step + 1 and self._contacts.get(sender) is not None:
-            self._early[sender] = replace(call, accepted=None)  # which is of a log
+            self._early[sender] = replace(call, accepted=None)  # only a log has accepted headers
             self._progress.tell(sender, now)  # it waits for a peer that lives
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:

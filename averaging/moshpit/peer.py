@@ -67,7 +67,7 @@ class GroupPeer:
         self.step: int | None = None  # of the state that this peer has, or will have when its process is done
         self._reached = -1  # step of the state that the process has
         self._missed = 0  # steps, since parameters were averaged
-        self._ahead = 0  # steps by which the others are, as far as the peer that counts says so
+        self._ahead = 0  # steps by which the others are ahead, if the peer that counts is right
         self._encodes = False  # parameters, which are averaged next
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             messages.Report: self.progress.on_report,
@@ -294,7 +294,7 @@ class GroupPeer:
                 self._loading.ask(now)
             elif newest >= 0 and found.step > newest + self._most_missed:
                 self._loading.useless(found.digest)
-            elif newest >= 0:  # else it waits for the peer that counts
+            elif newest >= 0:  # else this peer first waits for word of the one that counts
                 self._loading.order(passed(self._settings.run, max(found.step, newest), self.me.session), found)
 
     def _has_loaded(self, step: int, now: float) -> None:

@@ -154,7 +154,7 @@ class Exchange:
                 return None if content is None else with_weight(content, mean.weight)
             newest = machine.reducing.plan
             if newest is None or newest.ballot != plan.ballot:
-                return None  # decided already, or given up: no two pieces of one ballot are signed
+                return None  # decided or given up already: this peer signs no second piece of a ballot
             if isinstance(machine, LogPeer) and not machine.buffers.closed.keys() >= set(numbers):
                 return None  # a plan of what this peer has not offered
             try:

@@ -105,7 +105,7 @@ class Recorder:
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
         new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
-        self._take_what_was_found(headers)
+        self._take_what_was_found()
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:
@@ -125,7 +125,7 @@ class Recorder:
                 if seen.seconds is not None:
                     self.minutes.round_ended(seen.seconds)
 
-    def _take_what_was_found(self, headers: Sequence[Header]) -> None:
+    def _take_what_was_found(self) -> None:
         doubts: list[Doubt] = []
         for found in self._log.found():
             if isinstance(found, Verdict):

@@ -4,7 +4,6 @@ The process may give a peer another planner: DeDLOC's looks at bandwidths and pr
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,7 +15,6 @@ from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduc
 from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
 
-MOST_MISSING = 1024  # pieces that a header may name, or three times the chunks
 MOST_PARTS = 4  # that are equal: where no bandwidth is known, a thin line among theirs would hold up all others
 
 
@@ -201,35 +199,18 @@ class Assignments:
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""
         waiting = [part for part in self.plan.parts if part.first not in self._results]
-        late = [part for part in waiting if self._has_to_be_replaced(part, now)]
         if not waiting:
-            found = [self._results[first] for first in sorted(self._results)]
-            late = self._names_too_many(found)
-            if not late:
-                for reducer, seconds in self._late.items():
-                    self._patience.waited(reducer, seconds, now, since=self._began)
-                return found
+            for reducer, seconds in self._late.items():
+                self._patience.waited(reducer, seconds, now, since=self._began)
+            return [self._results[first] for first in sorted(self._results)]
+        late = [part for part in waiting if self._has_to_be_replaced(part, now)]
         if late:
             for part in late:
-                self._results.pop(part.first, None)
                 self._late[part.reducer] = now - self._assigned_at[part.first]
             parts = tuple(self._reassigned(part, now) if part in late else part for part in self.plan.parts)
             self.plan = replace(self.plan, parts=parts)
             self.tell()
         return None
-
-    def _names_too_many(self, found: Sequence[Reduced]) -> list[Assignment]:
-        """The part whose reducer names most missing pieces, if a header with all of them would be too long to send.
-
-        A sender that is missing from all chunks is no member, and makes no header longer.
-        """
-        chunks = sum(part.count for part in self.plan.parts)
-        missing = Counter(session for session, _ in {one for result in found for one in result.missing})
-        if sum(count for count in missing.values() if count < chunks) <= max(MOST_MISSING, 3 * chunks):
-            return []
-        worst = max(found, key=lambda one: (one.assignment.reducer != self._me, len(one.missing)))
-        is_own = worst.assignment.reducer == self._me
-        return [part for part in self.plan.parts if part.first == worst.assignment.first and not is_own]
 
     def _has_to_be_replaced(self, part: Assignment, now: float) -> bool:
         is_silent = now >= self._heard_at[part.first] + self._timeouts.part

@@ -26,7 +26,7 @@ ALONE = 4.0  # seconds without a word of anybody; all peers report every two
 def explained(seconds: float, otherwise: float) -> float:
     """For how long the lines alone may hold a round up, given what its plan says of them; 0: it says nothing.
 
-    `otherwise` is the most: anybody may say that its line is thin.
+    Never more than `otherwise`: anybody may say that its line is thin.
     """
     return min(otherwise, SLACK * seconds + ALLOWED) if seconds else otherwise
 

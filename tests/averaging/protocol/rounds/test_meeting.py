@@ -1,6 +1,5 @@
 """Who is asked to call, and what a call may bring: of more than a peer can have nothing counts."""
 
-import dataclasses
 import math
 
 import pytest
@@ -13,7 +12,6 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Meet, Offer, Plan, Reduced, Report
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation, averaged, member_of
-from averaging.protocol.rounds.parts import Assignments, equal_parts
 from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
@@ -137,24 +135,3 @@ def test_an_impossible_loss_is_not_known() -> None:
     assert member_of(ME, [Offer(0, 2, 1, 6.0), Offer(1, 2, 1, 2.0)]).loss == 2.0
     for loss in (None, 1e18):
         assert member_of(ME, [Offer(0, 2, 1, 6.0), Offer(1, 2, 1, loss)]).loss is None
-
-
-@pytest.mark.parametrize(
-    ("senders", "chunks", "is_taken"), [(3, 499, True), (4, 499, False), (40, 500, True)], ids=["few", "many", "silent"]
-)
-def test_a_reducer_that_names_so_many_missing_pieces_that_no_log_could_be_sent_is_replaced(
-    senders: int, chunks: int, is_taken: bool
-) -> None:
-    """A sender that is missing from all chunks is no member, and makes no header longer."""
-    session = Session(ME, dataclasses.replace(SETTINGS, chunks=500), Believing())
-    calls = {one: Call("", FIRST, (Offer(0, 1, 1, 1.0),), None) for one in ("eve.0", "me.0")}
-    members = member("eve.0"), member("me.0")
-    made = Assignments(session, "", FIRST, calls, members, {"eve.0"}, equal_parts, Patience(), 0.0)
-    missing = tuple((f"p{sender}.0", chunk) for sender in range(senders) for chunk in range(chunks))
-    reducers = []
-    while (results := made.results(1.0)) is None:
-        (part,) = made.plan.parts
-        reducers.append(part.reducer)
-        assert made.reduced(part.reducer, Reduced(FIRST, part, ("digest",) * 500, missing), 1.0)
-    assert [one.missing for one in results] == [missing]
-    assert reducers == (["eve.0"] if is_taken else ["eve.0", "me.0"])

@@ -82,4 +82,4 @@ def test_whatever_it_does_it_takes_a_twentieth_of_the_time_of_others_at_most() -
 
 def test_lines_explain_what_a_plan_says_of_them_and_some_more() -> None:
     assert explained(10.0, otherwise=90.0) == SLACK * 10.0 + ALLOWED
-    assert explained(0.0, otherwise=90.0) == 90.0
+    assert explained(0.0, otherwise=90.0) == explained(1e5, otherwise=90.0) == 90.0
