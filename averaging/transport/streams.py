@@ -39,7 +39,7 @@ from averaging.transport.wire_format import (
     read_hello_body,
 )
 from swarm.access.gate import Gate
-from swarm.access.refusals import count_refusal, is_blocked
+from swarm.access.refusals import NoRoom, count_refusal, is_blocked
 from swarm.tasks import within
 
 logger = get_logger(__name__)
@@ -50,10 +50,6 @@ UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 # session, message, payload; the next message of that stream waits for what is returned
 Deliver = Callable[[str, Message, bytes | None], Awaitable[None] | None]
-
-
-class NoRoom(Exception):
-    """There are too many streams, which is not this peer's fault."""
 
 
 class Transport:

@@ -27,7 +27,7 @@ from experts.remote.greeting import HANDLE, Greeting, HelloRefused
 from experts.remote.wire import Answer, Hello, Kind, Request, Result
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
-from swarm.access.refusals import count_refusal
+from swarm.access.refusals import NoRoom, count_refusal
 from swarm.rate_limit import RateLimit
 from swarm.tasks import end_tasks, within
 
@@ -36,10 +36,6 @@ logger = get_logger(__name__)
 REFUSALS = (ValueError, PassRefused)
 NOT_HERE, NOTHING_NEWER, LEAVING = (Outcome(refused=why) for why in ("not here", "nothing newer", "leaving"))
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
-
-
-class NoRoom(ValueError):
-    """There are too many streams; it is not the fault of this peer."""
 
 
 class ExpertService:

@@ -18,6 +18,10 @@ _refusals = RateLimit(MOST_REFUSALS, WINDOW)
 _caller: ContextVar[PeerID | None] = ContextVar("caller", default=None)
 
 
+class NoRoom(Exception):
+    """There are too many streams, which is not this peer's fault: it is not counted."""
+
+
 def caller() -> PeerID | None:
     """The peer whose call is being answered, as libp2p says; None outside of such a call."""
     return _caller.get()

@@ -146,40 +146,22 @@ def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
     peers.loop.soon(writer.close)
 
 
-def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
+@pytest.mark.parametrize("is_inside", [False, True], ids=["messages", "frames inside a message"])
+def test_others_have_their_turn_after_each_message_and_frame_of_a_flood(peers: Peers, is_inside: bool):
     host, flooder = peers.start(), peers.intruder()
     turns: list[int] = [0]
 
     async def flood() -> asyncio.StreamWriter:
         _, writer = await flooder.greeted(host)
-        writer.write(framed(pack(encode(host.vote))) * 2000)
-
-        def turn() -> None:
-            turns.append(len(host.inbox))
-            if len(host.inbox) < 2000:
-                asyncio.get_running_loop().call_soon(turn)
-
-        turn()
-        return writer
-
-    writer = peers.loop.call(flood())
-    wait_until(lambda: turns[-1] == 2000, "the whole flood")
-    assert max(later - before for before, later in pairwise(turns)) <= 2
-    peers.loop.soon(writer.close)
-
-
-def test_others_have_their_turn_after_each_frame_inside_a_message(peers: Peers):
-    host, flooder = peers.start(), peers.intruder()
-    turns: list[int] = [0]
-
-    async def flood() -> asyncio.StreamWriter:
-        _, writer = await flooder.greeted(host)
-        writer.write(struct.pack(">BI", FrameKind.MESSAGE, 100) + frame(FrameKind.PONG) * 2000)
+        if is_inside:
+            writer.write(struct.pack(">BI", FrameKind.MESSAGE, 100) + frame(FrameKind.PONG) * 2000)
+        else:
+            writer.write(framed(pack(encode(host.vote))) * 2000)
         (stream,) = host.transport._remotes[flooder.session].streams
 
         def turn() -> None:
-            turns.append(stream.pongs)
-            if stream.pongs < 2000:
+            turns.append(stream.pongs if is_inside else len(host.inbox))
+            if turns[-1] < 2000:
                 asyncio.get_running_loop().call_soon(turn)
 
         turn()
