@@ -48,7 +48,7 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
     """
     try:
         tokenizer = read_tokenizer(str(model.folder))
-        config = AutoConfig.from_pretrained(model.folder)
+        config = AutoConfig.from_pretrained(model.folder, trust_remote_code=False)
     except TokenizerError as error:
         raise ModelError(f"{model.name}: {error}") from None
     except Exception as error:
@@ -90,15 +90,19 @@ def new_head(
     set_seed(seed)
     try:
         config = AutoConfig.from_pretrained(
-            model.folder, num_labels=len(names), id2label=names, label2id={label: n for n, label in names.items()}
+            model.folder,
+            num_labels=len(names),
+            id2label=names,
+            label2id={label: n for n, label in names.items()},
+            trust_remote_code=False,
         )
         for name in DROPOUTS & config.to_dict().keys():
             if (own := getattr(config, name)) is not None:  # none of its own: another one's counts
                 setattr(config, name, max(own, dropout))
         if from_scratch:
-            return task.auto_class().from_config(config, dtype=torch.float32)
+            return task.auto_class().from_config(config, dtype=torch.float32, trust_remote_code=False)
         loaded, report = task.auto_class().from_pretrained(
-            model.folder, config=config, dtype=torch.float32, output_loading_info=True
+            model.folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except Exception as error:
         raise _unreadable(model, error) from None
@@ -118,7 +122,9 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
         ModelError: its files do not belong together.
     """
     try:
-        loaded, report = task.auto_class().from_pretrained(model.folder, dtype=torch.float32, output_loading_info=True)
+        loaded, report = task.auto_class().from_pretrained(
+            model.folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+        )
     except Exception as error:
         raise _unreadable(model, error) from None
     _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])

@@ -8,9 +8,10 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from swarm.errors import StorageError
+from swarm.errors import SahajError, StorageError
 from swarm.language import _
 
 PARTIAL = ".partial-"
@@ -57,12 +58,13 @@ def whole_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yield an empty folder to fill; it takes the name `path` only when the block ends without an error.
 
-    An older folder at `path` is replaced. A crash leaves at most a folder whose name starts
-    with a dot and holds `.partial-`; `remove_partials` sweeps those.
+    An older folder at `path`, or the one that a link there leads to, is replaced. A crash leaves at most a folder
+    whose name starts with a dot and holds `.partial-`; `remove_partials` sweeps those.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
+    path = path.resolve()
     partial, old = _partial_name(path), _partial_name(path, "old")
     with _all_or_nothing(path, partial):
         for leftover in (partial, old):  # in a container, a restarted process gets the number of the crashed one
@@ -78,6 +80,35 @@ def whole_directory(path: Path) -> Iterator[Path]:
         finally:
             fsync(path.parent)
             _clear(old)
+
+
+def foreign_entry(folder: Path, own: Iterable[str]) -> str | None:
+    """The name of something that `whole_directory` would delete with an older folder, but not write again.
+
+    Args:
+        own: patterns of the names that will be written.
+
+    Raises:
+        StorageError: it is no folder, or cannot be read.
+    """
+    with storage_errors(folder):
+        names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    return next((name for name in names if not any(fnmatchcase(name, pattern) for pattern in own)), None)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before hours of work, a place where no file or folder can be made.
+
+    Raises:
+        StorageError: it names the folder.
+    """
+    parent = path.absolute().parent
+    with storage_errors(path):
+        while not parent.exists():
+            parent = parent.parent
+        is_folder = parent.is_dir()
+    if not is_folder or not os.access(parent, os.W_OK):
+        raise StorageError(f"{path}: {parent} cannot be written; choose another folder")
 
 
 def remove_partials(folder: Path) -> None:
@@ -149,6 +180,20 @@ def storage_errors(path: Path) -> Iterator[None]:
             problem = _("{path}: could not be saved ({reason}); choose another folder")
             raise StorageError(problem.format(path=path, reason=reason)) from error
         raise
+
+
+@contextlib.contextmanager
+def lookup_errors(path: object, kind: type[SahajError]) -> Iterator[None]:
+    """Say in one line why a path that somebody gave cannot be looked at, as without permission for its folder.
+
+    Raises:
+        kind: with the path and the reason.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # the latter from `Path.expanduser`, for a user who has no home
+        reason = getattr(error, "strerror", None) or error
+        raise kind(f"{path}: cannot be read ({reason}); correct the path or its permissions") from None
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from swarm.errors import TokenizerError
-from swarm.files import whole_directory
+from swarm.files import foreign_entry, whole_directory
 from swarm.run_file import RunFile
 from swarm.secret_variables import hub_token
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The tokens that samples are built with
 NEEDED_TOKENS = ("pad_token", "cls_token", "sep_token", "mask_token")
+SAVED = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")  # what a saved tokenizer consists of
 
 
 def load_tokenizer(run: RunFile) -> "PreTrainedTokenizerFast":
@@ -53,7 +54,7 @@ def read_tokenizer(name: str) -> "PreTrainedTokenizerFast":
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, token=hub_token())
+        tokenizer = AutoTokenizer.from_pretrained(name, token=hub_token(), trust_remote_code=False)
     except Exception as error:
         # a broken file surfaces as an error of json, tokenizers, huggingface_hub or transformers alike
         reason = str(error).strip().split("\n")[0] or type(error).__name__
@@ -77,7 +78,7 @@ def save_tokenizer(tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
     """Write a folder that `AutoTokenizer.from_pretrained` loads; an older tokenizer there is replaced as a whole.
 
     Raises:
-        TokenizerError: there is something else at `folder`.
+        TokenizerError: there is something else in `folder`.
         StorageError: it cannot be written.
     """
     check_replaceable(folder)
@@ -89,13 +90,14 @@ def check_replaceable(folder: Path) -> None:
     """Refuse to replace anything but a tokenizer.
 
     Raises:
-        TokenizerError: there is a file, or a folder with other content, at `folder`.
+        TokenizerError: there is something else in `folder`.
+        StorageError: it is no folder, or cannot be read.
     """
-    way_out = "set tokenizer.path in the run file (or --out) to a new folder"
-    if folder.is_file():
-        raise TokenizerError(f"{folder}: a file is in the place of the tokenizer's folder; {way_out}")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "tokenizer_config.json").is_file():
-        raise TokenizerError(f"{folder}: this folder holds something other than a tokenizer; {way_out}")
+    if foreign := foreign_entry(folder, SAVED):
+        raise TokenizerError(
+            f"{folder}: holds something other than a tokenizer ({foreign}), which would be deleted; set tokenizer.path "
+            "in the run file (or --out) to a new folder"
+        )
 
 
 def tokenizer_digest(tokenizer: "PreTrainedTokenizerFast") -> str:

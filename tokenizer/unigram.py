@@ -6,12 +6,10 @@ caller can handle both, and the trainer's memory is freed.
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, trainers
 
@@ -42,10 +40,9 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
         Exception: as `texts` raises.
     """
     with subprocess.Popen(
-        # in a session of its own a terminal's Ctrl-C does not reach it; it is killed below
-        [sys.executable, "-c", "from tokenizer.unigram import serve; serve()"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)},
-        start_new_session=True,
+        # the same packages as here: a file tokenizer.py where the command was typed is not this one
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; from tokenizer.unigram import serve; serve()"],
+        start_new_session=True,  # a terminal's Ctrl-C does not reach it; it is killed below
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,7 +64,7 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
     if child.returncode != 0:
         words = complaint.decode(errors="replace").strip().splitlines()
         reason = words[-1] if words else f"it ended with status {child.returncode}"
-        raise TokenizerError(f"the Unigram trainer failed on this text ({reason}); give it other or less text")
+        raise TokenizerError(f"the Unigram trainer failed on this text ({reason}); try different text, or less of it")
     return Tokenizer.from_str(trained.decode())
 
 

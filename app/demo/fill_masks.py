@@ -57,8 +57,8 @@ def fill_masks(
     """
     read_state(checkpoint)
     silence_hugging_face()
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    model = AutoModelForMaskedLM.from_pretrained(checkpoint).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    model = AutoModelForMaskedLM.from_pretrained(checkpoint, trust_remote_code=False).eval()
     longest = model.config.max_position_embeddings
     filled: list[FilledMask] = []
     for sentence in sentences:

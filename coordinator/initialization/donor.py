@@ -91,7 +91,7 @@ def open_donor(run: RunFile, name: str) -> Donor:
     kind = KINDS[run.model.architecture]
     try:
         silence_hugging_face()
-        config = AutoConfig.from_pretrained(source, token=hub_token())
+        config = AutoConfig.from_pretrained(source, token=hub_token(), trust_remote_code=False)
         check_shape(run, config, name)
         model, report = kind.model.from_pretrained(
             source, config=config, dtype=torch.float32, token=hub_token(), output_loading_info=True

@@ -1,7 +1,6 @@
 """Checks, before hours of work, that results can be written, and saves a fine-tuned model."""
 
 import json
-import os
 from pathlib import Path
 
 from downstream.comparison import Tuned
@@ -9,8 +8,12 @@ from downstream.errors import ModelError
 from downstream.heads import save
 from downstream.models import CONFIG
 from downstream.tasks.task import Task
+from experts.file_names import EXPERTS, MIXTURE
 from swarm.errors import StorageError
-from swarm.files import whole_directory
+from swarm.files import check_writable, foreign_entry, storage_errors, whole_directory
+from tokenizer.loading import SAVED
+
+WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 
 
 def check_file(path: Path) -> None:
@@ -19,9 +22,11 @@ def check_file(path: Path) -> None:
     Raises:
         StorageError: it is a folder, or cannot be written.
     """
-    if path.is_dir():
+    with storage_errors(path):
+        is_folder = path.is_dir()
+    if is_folder:
         raise StorageError(f"{path}: a folder, not a file; give a file's name")
-    _check_writable(path)
+    check_writable(path)
 
 
 def check_picture(path: Path) -> None:
@@ -42,13 +47,15 @@ def check_model_folder(folder: Path, task: Task) -> None:
         ModelError: something else is there.
         StorageError: it cannot be written.
     """
-    if folder.is_file():
-        raise ModelError(f"{folder}: a file is in the place of the model's folder; give a new folder with --out")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_fine_tuned(folder, task):
+    foreign = foreign_entry(folder, (CONFIG, *WEIGHTS, MIXTURE, EXPERTS, *SAVED))
+    if foreign is None and not _is_fine_tuned(folder, task):
+        foreign = foreign_entry(folder, ())
+    if foreign is not None:
         raise ModelError(
-            f"{folder}: holds something other than a model fine-tuned for {task.name}; give a new folder with --out"
+            f"{folder}: holds something other than a model fine-tuned for {task.name} ({foreign}), which would be "
+            "deleted; give a new folder with --out"
         )
-    _check_writable(folder)
+    check_writable(folder)
 
 
 def save_model(tuned: Tuned, folder: Path) -> None:
@@ -67,11 +74,3 @@ def _is_fine_tuned(folder: Path, task: Task) -> bool:
     except (OSError, ValueError, LookupError, TypeError):
         return False
     return str(architecture).endswith(task.head)
-
-
-def _check_writable(path: Path) -> None:
-    parent = path.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise StorageError(f"{path}: {parent} cannot be written; choose another folder")

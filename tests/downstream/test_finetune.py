@@ -15,6 +15,7 @@ from downstream.errors import ModelError
 from downstream.finetune import finetune
 from downstream.heads import new_head, open_reader
 from downstream.models import find_models, inspect_model
+from downstream.report.output import check_model_folder
 from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results
 from downstream.tasks import TASKS
 from downstream.tasks.task import Task
@@ -155,9 +156,17 @@ def test_training_ends_when_validation_gets_no_better(pretrained: Path, opinions
 def test_nothing_but_a_fine_tuned_model_is_replaced(copied: Path, entities: DataOptions, tmp_path: Path, place: str):
     out = {"the model's own folder": copied, "another folder": tmp_path, "a file": tmp_path / "file"}[place]
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ModelError, match="give a new folder with --out"):
+    with pytest.raises((ModelError, StorageError), match=r"(give a new|choose another) folder"):
         finetune(TASKS["ner"](), str(copied), entities, QUICK, out=out)
     assert (copied / "model.safetensors").is_file()
+
+
+def test_a_fine_tuned_model_beside_something_else_is_not_replaced(copied: Path):
+    (copied / "config.json").write_text('{"architectures": ["AlbertForTokenClassification"]}')
+    check_model_folder(copied, TASKS["ner"]())
+    (copied / ".git").mkdir()
+    with pytest.raises(ModelError, match=r"\(\.git\), which would be deleted; give a new folder with --out"):
+        check_model_folder(copied, TASKS["ner"]())
 
 
 def test_a_place_that_cannot_be_written_is_told_before_the_work(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import StorageError
-from swarm.files import keep_private, remove_partials, whole_directory, write_file
+from swarm.errors import DataError, StorageError
+from swarm.files import check_writable, keep_private, lookup_errors, remove_partials, whole_directory, write_file
 from swarm.identity import load_identity
 from tests.support.waiting import PATIENCE
 
@@ -58,6 +58,31 @@ def test_a_folder_is_written_and_replaced(tmp_path):
     save(tmp_path / "checkpoint", "second")
     assert saved(tmp_path / "checkpoint") == "second"
     assert names(tmp_path) == ["checkpoint"]
+
+
+def test_a_link_to_a_folder_stays_and_the_folder_is_replaced(tmp_path):
+    save(tmp_path / "real", "first")
+    (tmp_path / "link").symlink_to("real")
+    save(tmp_path / "link", "second")
+    assert (tmp_path / "link").is_symlink() and saved(tmp_path / "real") == "second"
+    assert names(tmp_path) == ["link", "real"]
+
+
+def test_where_nothing_can_be_written_is_known_before(tmp_path):
+    check_writable(tmp_path / "new" / "deep")
+    (tmp_path / "file").touch()
+    for place in ("file/model", "x" * 300 + "/model"):
+        with pytest.raises(StorageError, match="choose another folder"):
+            check_writable(tmp_path / place)
+
+
+@pytest.mark.parametrize("given", ["x" * 300, "~nobody-at-all/text"])
+def test_a_path_that_cannot_be_looked_at_is_one_line(given):
+    with (
+        pytest.raises(DataError, match=f"^{given[:20]}.*: cannot be read \\(.*correct the path"),
+        lookup_errors(given, DataError),
+    ):
+        Path(given).expanduser().exists()
 
 
 def test_a_folder_has_no_name_before_it_is_whole(tmp_path):

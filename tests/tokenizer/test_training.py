@@ -14,7 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from swarm.errors import DataError, TokenizerError
+from swarm.errors import DataError, StorageError, TokenizerError
 from swarm.run_file import RunFile, parse_run
 from tests.support.waiting import PATIENCE
 from tokenizer.alphabet import LONGEST_WORD, with_common_characters
@@ -197,6 +197,15 @@ def test_an_error_of_the_documents_arrives_when_the_trainer_is_gone_already() ->
         train_unigram(UnigramSettings("en", False, 300, ()), from_a_broken_disk())
 
 
+def test_a_file_of_the_user_called_tokenizer_is_not_the_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tokenizer.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('the wrong one')")
+    assert train_unigram(UnigramSettings("en", False, 300, ()), ["walking and talking"]).get_vocab_size() > 5
+
+
 def test_rare_characters_get_no_token_but_the_certain_ones_do() -> None:
     alphabets: list[frozenset[str]] = []
     texts = ["a" * 600] * 2_000 + ["彩+"]
@@ -271,9 +280,13 @@ def test_saving_replaces_a_tokenizer_but_nothing_else(trained: "PreTrainedTokeni
     save_tokenizer(trained, tmp_path / "mine")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter.tex").touch()
-    with pytest.raises(TokenizerError, match=r"something other than a tokenizer; set tokenizer\.path"):
-        save_tokenizer(trained, tmp_path / "thesis")
-    assert (tmp_path / "thesis/chapter.tex").exists()
+    (tmp_path / "mine/model.safetensors").touch()  # a tokenizer beside a model
+    for folder, name in ("thesis", "chapter.tex"), ("mine", "model.safetensors"):
+        with pytest.raises(TokenizerError, match=rf"other than a tokenizer \({name}\).*; set tokenizer\.path"):
+            save_tokenizer(trained, tmp_path / folder)
+        assert (tmp_path / folder / name).exists()
+    with pytest.raises(StorageError, match="Not a directory"):
+        save_tokenizer(trained, tmp_path / "mine/tokenizer.json")
 
 
 def test_ctrl_c_while_learning_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
