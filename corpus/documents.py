@@ -89,14 +89,6 @@ class DocumentStream:
         return sum(reader.skipped for reader in self._readers)
 
     @property
-    def failures(self) -> dict[str, int]:
-        """How often each source failed and was tried again."""
-        counts = {source.name: 0 for source, _ in self._sources}
-        for reader in self._readers:
-            counts[reader.name] += reader.failures
-        return counts
-
-    @property
     def trouble(self) -> str:
         """The sources whose last read has failed, with the reasons; empty if there are none."""
         return _reasons(reader for reader in self._readers if reader.failures_in_a_row)

@@ -7,6 +7,7 @@ OSError.
 import contextlib
 import gzip
 import json
+import math
 import random
 import re
 import zlib
@@ -29,6 +30,8 @@ DOCUMENT_BYTES = 8 * 1024
 BLOCK_BYTES = 64 * 1024
 # A longer JSON line is not a document but a file without line ends
 MAX_LINE_BYTES = 64 * 1024 * 1024
+# Lines without one document before them after which a JSON file is left
+MOST_UNUSABLE = 1_000
 # Rows of a Parquet file that are decoded at a time
 PARQUET_ROWS = 256
 # Where it is cut: after the last blank line of a document's second half, else after the last line end or space of it
@@ -93,14 +96,20 @@ def read_file(path: Path, text_column: str, order: random.Random | None = None) 
 
 
 def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
-    """One document from each line: a JSON object whose key `text_column` holds the text."""
-    while line := file.readline(MAX_LINE_BYTES):
+    """One document from each line: a JSON object whose key `text_column` holds the text.
+
+    A file whose first `MOST_UNUSABLE` lines are none, as if one object goes over many lines, is left there.
+    """
+    left: float = MOST_UNUSABLE
+    while left and (line := file.readline(MAX_LINE_BYTES)):
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
             while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                 pass
             yield Unusable("a line without end; JSON files must hold one object a line")
         elif line.strip():
-            yield _json_document(line, text_column)
+            document = _json_document(line, text_column)
+            left = math.inf if isinstance(document, str) else left - 1
+            yield document
 
 
 def read_text(file: BinaryIO) -> Iterator[str | Unusable]:
@@ -194,7 +203,7 @@ def _is_binary(path: Path) -> bool:
 
 def _json_document(line: bytes, text_column: str) -> str | Unusable:
     try:
-        row: Any = json.loads(line.decode())
+        row: Any = json.loads(line.decode().removeprefix("\ufeff"))  # a byte order mark begins some files
     except UnicodeDecodeError:
         return Unusable("not UTF-8")
     except (ValueError, RecursionError):

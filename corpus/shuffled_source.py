@@ -11,7 +11,7 @@ from swarm.errors import DataError
 # Hub datasets come in row groups of 100 to 1,000 documents, so that so many need no further request.
 FIRST_FILL = 256
 FIRST_BACKOFF, LONGEST_BACKOFF, MOST_DOUBLINGS = 1.0, 60.0, 6
-# Unusable items before the first document after which a source is given up
+# Unusable items before the first document after which a remote source is given up; it may be endless
 MOST_UNUSABLE = 10_000
 # Pause before a remote source with nothing ready is asked again
 POLL_SECONDS = 0.05
@@ -33,7 +33,6 @@ class ShuffledSource:
         self.weight = weight
         self.retry_at = 0.0
         self.skipped = 0
-        self.failures = 0
         self.failures_in_a_row = 0
         self.reason = ""
         self.is_finished = False
@@ -99,14 +98,13 @@ class ShuffledSource:
     def _skip(self, item: Unusable) -> None:
         self.skipped += 1
         self._first_skip = self._first_skip or item.reason
-        if not self._found and self.skipped >= MOST_UNUSABLE:
+        if self._source.is_remote and not self._found and self.skipped >= MOST_UNUSABLE:
             self._give_up()
 
     def _back_off(self, item: Failed, moment: float) -> None:
         doublings = min(self.failures_in_a_row, MOST_DOUBLINGS)
         self.retry_at = moment + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**doublings)
         self.failures_in_a_row += 1
-        self.failures += 1
         self.reason = item.reason
 
     def _one_pass(self) -> Iterator[Item | NotYet]:

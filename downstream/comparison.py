@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from downstream.data.examples import TaskData
 from downstream.data.loading import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
+from downstream.errors import ModelError
 from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
@@ -26,6 +27,7 @@ from downstream.report.results import (
 from downstream.tasks.task import Encoded, Scores, Task
 from downstream.training import Settings, fit, predict
 from downstream.with_experts import count_parameters, files_of_experts
+from swarm.errors import is_memory_full
 from swarm.logging.logs import silence_hugging_face
 from swarm.version import program_version
 
@@ -72,17 +74,38 @@ class Comparison:
         self._results: list[ModelResult] = []
         self._report_data(warnings)
 
+    def check(self, candidates: Sequence[Candidate]) -> None:
+        """Find out what is wrong with any of the models before the first one takes hours.
+
+        Raises:
+            ModelError: one cannot be used for the task.
+            DataError: the data has no label that a finished model knows.
+        """
+        for candidate in candidates:
+            open_reader(candidate.model, self._settings.max_length)
+            if candidate.how == AS_IT_IS:
+                known = self._task.predictable(label_names(finished(candidate.model, self._task)).values())
+                for line in warnings_about_labels(known, (self._data.test,), candidate.name):
+                    self._progress.say(line)
+
     def add(self, candidate: Candidate) -> Tuned | None:
         """Measure a model; returns the seed that validates best, or None for a model that is not fine-tuned here.
 
         Raises:
-            ModelError: it cannot be used for the task.
-            DataError: the data has no label that a finished model knows.
+            ModelError: it cannot be used for the task, or does not fit into memory.
         """
-        if candidate.how == AS_IT_IS:
+        try:
+            if candidate.how != AS_IT_IS:
+                return self._fine_tune(candidate)
             self._measure_as_it_is(candidate)
-            return None
-        return self._fine_tune(candidate)
+        except RuntimeError as error:
+            if not is_memory_full(error):
+                raise
+            raise ModelError(
+                f"{candidate.name}: --batch-size {self._settings.batch_size} does not fit into the GPU's memory; give "
+                "a smaller --batch-size or --max-length"
+            ) from None
+        return None
 
     def results(self) -> Results:
         """All models so far."""
@@ -152,16 +175,13 @@ class Comparison:
     def _measure_as_it_is(self, candidate: Candidate) -> None:
         reader = open_reader(candidate.model, self._settings.max_length)
         model = finished(candidate.model, self._task)
-        known = self._task.predictable(label_names(model).values())
-        for line in warnings_about_labels(known, (self._data.test,), candidate.name):
-            self._progress.say(line)
         encoded = {TEST: self._task.encode(self._data.test.examples, reader.tokenizer, reader.max_length)}
         test, score = self._test(model, reader, encoded[TEST]), self._task.scores[0]
         self._record(candidate, model, encoded, [SeedResult(test)])
         self._progress.say(f"{candidate.name}, {candidate.how}: {score} {test[score]:.1%}")
 
     def _test(self, model: PreTrainedModel, reader: Reader, encoded: Encoded) -> Scores:
-        return self._task.score(encoded.truth, predict(model, self._task, reader, encoded))
+        return self._task.score(encoded.truth, predict(model, self._task, reader, encoded, self._settings.batch_size))
 
     def _encode(self, reader: Reader) -> dict[str, Encoded]:
         numbers = {label: number for number, label in enumerate(self.labels)}

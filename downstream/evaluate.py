@@ -10,11 +10,10 @@ from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.models import check_head, find_models, task_of
 from downstream.report.output import check_file, check_picture
-from downstream.report.results import WITH_EXPERTS, Results, as_json, table_of, write_picture
+from downstream.report.results import WITH_EXPERTS, Results, publish
 from downstream.tasks import TASKS
 from downstream.training import Settings
 from downstream.with_experts import check_experts
-from swarm.files import write_file
 
 
 def evaluate(
@@ -39,7 +38,8 @@ def evaluate(
         picture: an SVG or PNG file for the score against the global step.
 
     Raises:
-        DataError, ModelError, StorageError: one line each; files are written whole or not at all.
+        DataError, ModelError, StorageError: one line each; files are written whole or not at all, and tell of the
+            models that were finished.
     """
     console = console or Console()
     if json_file is not None:
@@ -62,12 +62,10 @@ def evaluate(
         check_experts(pretrained)
     loaded = load_data(task, data, training=pretrained is not None)
     comparison = Comparison(task, loaded, settings, console)
-    for candidate in candidates:
-        comparison.add(candidate)
-    results = comparison.results()
-    console.print(table_of(results))
-    if json_file is not None:
-        write_file(json_file, as_json(results))
-    if picture is not None:
-        write_picture(results, picture)
-    return results
+    comparison.check(candidates)
+    try:
+        for candidate in candidates:
+            comparison.add(candidate)
+    finally:  # whatever stops a later model, the finished ones have taken hours
+        publish(comparison.results(), console, json_file, picture)
+    return comparison.results()

@@ -8,12 +8,11 @@ from downstream.comparison import Candidate, Comparison, Tuned
 from downstream.data.loading import DataOptions, load_data
 from downstream.models import check_pretrained, find_models
 from downstream.report.output import check_file, check_model_folder, save_model
-from downstream.report.results import FINE_TUNED, FROM_SCRATCH, WITH_EXPERTS, Results, as_json, table_of
+from downstream.report.results import FINE_TUNED, FROM_SCRATCH, WITH_EXPERTS, Results, publish
 from downstream.tasks.task import Task
 from downstream.training import Settings
 from downstream.usage import usage
 from downstream.with_experts import check_experts
-from swarm.files import write_file
 
 
 def finetune(
@@ -37,27 +36,27 @@ def finetune(
 
     Raises:
         DataError, ModelError, StorageError: one line each. Whatever ends it, Ctrl-C included, `out` and `json_file`
-            are either as they were or hold all of the new.
+            are either as they were or hold all of the new; the latter also if only the model from random weights
+            fails.
     """
     console = console or Console()
     check_model_folder(out, task)
     if json_file is not None:
         check_file(json_file)
     loaded = load_data(task, data, training=True)
-    pretrained = find_models(model)[-1]
+    pretrained = find_models(model, newest_only=True)[-1]
     check_pretrained(pretrained)
     if with_experts:
         check_experts(pretrained)
     comparison = Comparison(task, loaded, settings, console)
     tuned = comparison.add(Candidate(pretrained, WITH_EXPERTS if with_experts else FINE_TUNED))
     assert isinstance(tuned, Tuned), "it was fine-tuned"
-    if from_scratch:
-        comparison.add(Candidate(pretrained, FROM_SCRATCH))
-    results = comparison.results()
-    console.print(table_of(results))
-    save_model(tuned, out)
-    if json_file is not None:
-        write_file(json_file, as_json(results))
+    try:
+        if from_scratch:
+            comparison.add(Candidate(pretrained, FROM_SCRATCH))
+    finally:  # whatever stops the second model, the first one has taken hours
+        publish(comparison.results(), console, json_file)
+        save_model(tuned, out)
     how_to = usage(task, out, tuned.reader.max_length, with_experts=with_experts)
     console.print(
         f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n{how_to}",
@@ -65,4 +64,4 @@ def finetune(
         markup=False,
         highlight=False,
     )
-    return results
+    return comparison.results()

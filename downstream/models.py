@@ -11,6 +11,7 @@ from downstream.errors import ModelError
 from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from swarm.errors import in_a_line
+from swarm.files import lookup_errors
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name
 
@@ -45,21 +46,24 @@ class Model:
         return self.head is not None
 
 
-def find_models(name: str) -> list[Model]:
+def find_models(name: str, *, newest_only: bool = False) -> list[Model]:
     """The models that a name stands for; of a folder of checkpoints all of them, the oldest first.
 
     Args:
         name: a folder, a folder that holds `checkpoint-<step>` folders, `owner/name` or `owner/name@revision`.
+        newest_only: look at no older checkpoint, which may be damaged.
 
     Raises:
         ModelError: there is no such model, or it lacks a file.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        checkpoints = [] if (folder / CONFIG).is_file() else _checkpoints(folder)
-        if checkpoints:
-            return [inspect_model(path, f"{folder.name}/{path.name}") for path in checkpoints]
-        return [inspect_model(folder, folder.resolve().name)]
+    with lookup_errors(name, ModelError):
+        folder = Path(name).expanduser()
+        if folder.is_dir():
+            checkpoints = [] if (folder / CONFIG).is_file() else _checkpoints(folder)
+            if checkpoints:
+                looked_at = checkpoints[-1:] if newest_only else checkpoints
+                return [inspect_model(path, f"{folder.name}/{path.name}") for path in looked_at]
+            return [inspect_model(folder, folder.resolve().name)]
     repository, _, revision = name.partition("@")
     if not is_hub_name(repository):
         raise ModelError(f"{name}: no such folder, and no name on the Hub; give a model's folder or owner/name")
@@ -169,6 +173,6 @@ def _download(repository: str, revision: str | None) -> Path:
                 break
     except Exception as error:  # of httpx, of the Hub, of the disk: no common class
         raise ModelError(
-            f"{repository}: cannot be had from the Hub ({in_a_line(error)}); check the name and your connection"
+            f"{repository}: cannot be downloaded from the Hub ({in_a_line(error)}); check the name and your connection"
         ) from None
     return folder

@@ -21,9 +21,8 @@ from transformers import (
 
 from downstream.heads import Reader, label_names
 from downstream.tasks.task import Encoded, Scores, Task
-from downstream.with_experts import term_of
 
-EVALUATION_BATCH = 64  # without gradients there is room for more than a training batch
+EVALUATION_BATCH = 64  # at most; without gradients there is room for twice a training batch
 
 
 @dataclass(frozen=True)
@@ -113,12 +112,12 @@ def fit(
             model,
             task,
             reader,
+            settings.batch_size,
             arguments={
                 "output_dir": scratch,
                 "eval_strategy": "epoch",
                 "learning_rate": learning_rate,
                 "num_train_epochs": settings.epochs,
-                "per_device_train_batch_size": settings.batch_size,
                 "seed": seed,
                 "train_sampling_strategy": "group_by_length",
                 "warmup_steps": round(settings.warmup * steps),
@@ -135,10 +134,16 @@ def fit(
     return Fit(tuple(kept.epochs), best, time.monotonic() - began)
 
 
-def predict(model: PreTrainedModel, task: Task, reader: Reader, encoded: Encoded) -> list[tuple[str, ...]]:
-    """The labels that a model chooses, for each example in the order in which they were encoded."""
+def predict(
+    model: PreTrainedModel, task: Task, reader: Reader, encoded: Encoded, batch_size: int = Settings.batch_size
+) -> list[tuple[str, ...]]:
+    """The labels that a model chooses, for each example in the order in which they were encoded.
+
+    Args:
+        batch_size: with which it fits into memory in training.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = _trainer(model, task, reader, arguments={"output_dir": scratch})
+        trainer = _trainer(model, task, reader, batch_size, arguments={"output_dir": scratch})
         predicted = trainer.predict(encoded.features)  # type: ignore[arg-type]  # a list is a dataset
     return task.predictions(encoded, np.asarray(predicted.predictions), label_names(model))
 
@@ -150,7 +155,9 @@ class _Trainer(Trainer):
         return SequentialSampler(eval_dataset)
 
 
-def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: dict[str, Any], **more: Any) -> Trainer:
+def _trainer(
+    model: PreTrainedModel, task: Task, reader: Reader, batch_size: int, *, arguments: dict[str, Any], **more: Any
+) -> Trainer:
     """A Trainer that writes and prints nothing."""
     on_gpu = torch.cuda.is_available()
     settings = TrainingArguments(
@@ -159,12 +166,12 @@ def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: d
         dataloader_pin_memory=on_gpu,
         disable_tqdm=True,
         logging_strategy="no",
-        per_device_eval_batch_size=EVALUATION_BATCH,
+        per_device_train_batch_size=batch_size,
+        per_device_eval_batch_size=min(EVALUATION_BATCH, 2 * batch_size),
         report_to="none",
         save_strategy="no",
     )
-    if settings.n_gpu > 1 and term_of(model) is not None:
-        settings._n_gpu = 1  # copies of the model on several would share the hooks of one term
+    settings._n_gpu = 1  # each of several would take a whole batch, and experts' hooks know of one copy of the model
     trainer = _Trainer(
         model=model,
         args=settings,

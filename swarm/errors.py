@@ -47,6 +47,11 @@ class StorageError(SahajError):
 LONGEST_REASON = 300  # characters
 
 
+def is_memory_full(error: RuntimeError) -> bool:
+    """Whether a GPU has no memory left; its driver's own errors are of no class of their own."""
+    return "out of memory" in str(error)
+
+
 def in_a_line(reason: object) -> str:
     """What a library's error says, as a part of one line for people; its kind where it says nothing."""
     return " ".join(str(reason).split())[:LONGEST_REASON] or type(reason).__name__

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from averaging.protocol.settings import MOST_BATCHES
+from swarm.errors import is_memory_full
 from swarm.language import _
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
@@ -134,11 +135,6 @@ class Fitting:
         self._full_since = None
         if self.size < self._largest and now >= self._grow_at:
             self.size, self._grow_at = min(self._largest, 2 * self.size), now + FIRST_GROWTH
-
-
-def is_memory_full(error: RuntimeError) -> bool:
-    """Whether the device has no memory left; the driver's own errors are of no class of their own."""
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
 
 
 def memory_full(device: torch.device) -> DeviceError:

@@ -13,7 +13,7 @@ from averaging.shell.connection import Membership
 from corpus.documents import open_documents
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import join_dht
-from swarm.errors import DataError
+from swarm.errors import DataError, is_memory_full
 from swarm.language import _
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
@@ -24,7 +24,7 @@ from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import open_experts, summary
-from trainer.micro_batch import find_pace, is_memory_full, memory_full
+from trainer.micro_batch import find_pace, memory_full
 from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices

@@ -11,13 +11,14 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.buffers import REMEMBERED
+from swarm.errors import is_memory_full
 from swarm.language import _
 from swarm.run_file import RunFile
 from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.experts import ReachedExperts
-from trainer.micro_batch import Fitting, is_memory_full
+from trainer.micro_batch import Fitting
 from trainer.pausing.decision import Pause
 from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
 from trainer.session_publisher import SessionPublisher

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from swarm.errors import DataError
+from swarm.files import lookup_errors
 
 JSONL_SUFFIXES = (".jsonl", ".json", ".ndjson")
 TABLE_SUFFIXES = (".csv", ".tsv")
@@ -19,7 +21,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         DataError: the file is missing, cannot be read, or is not UTF-8.
     """
-    if not path.is_file():
+    with lookup_errors(path, DataError):
+        is_file = path.is_file()
+    if not is_file:
         raise DataError(f"{path}: no such file; correct the path")
     try:
         with path.open("rb") as file:
@@ -74,6 +78,7 @@ def _read_table(path: Path) -> Iterator[Row]:
             at = number
             yield line + "\n"
 
+    csv.field_size_limit(sys.maxsize)  # else a cell of more than 131,072 characters is an error
     reader = csv.reader(lines(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
     try:
         header = next(reader, [])

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpus.source import Unusable, usable
 from downstream.data.conll import read_conll
-from downstream.data.examples import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, Split, TaskData, read_rows
+from downstream.data.examples import JSONL_SUFFIXES, TABLE_SUFFIXES, Example, Row, Split, TaskData, read_rows
 from downstream.data.hub_dataset import load_splits, parse_name, rows_of_split
 from downstream.tasks.tags import OUTSIDE
 from downstream.tasks.task import Columns, Task
@@ -35,7 +36,7 @@ def load_data(task: Task, options: DataOptions, *, training: bool) -> TaskData:
     files = {TRAIN: options.train, VALIDATION: options.validation, TEST: options.test}
     if options.dataset is not None:
         if given := next((name for name, file in files.items() if file is not None), None):
-            raise DataError(f"--dataset {options.dataset} and --{given} exclude each other; give one of them")
+            raise DataError(f"--dataset {options.dataset} and --{given} cannot be used together; give only one")
         found = _from_dataset(task, options.dataset, options.columns, names)
     else:
         found = [_from_file(task, files[name], name, options.columns) for name in names]
@@ -100,4 +101,12 @@ def _from_file(task: Task, path: Path | None, name: str, columns: Columns) -> Sp
 
 
 def _split(task: Task, rows: Iterable[Row], name: str, source: str, columns: Columns) -> Split:
-    return Split(name, source, tuple(task.example(row, columns) for row in rows))
+    return Split(name, source, tuple(_checked(task.example(row, columns)) for row in rows))
+
+
+def _checked(example: Example) -> Example:
+    """Refuse half of a surrogate pair, which a JSON escape can give and no tokenizer takes."""
+    found = usable("".join(example.inputs + example.labels))
+    if isinstance(found, Unusable):
+        raise DataError(f"{example.place}: {found.reason}; correct the row or remove it")
+    return example

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -122,7 +123,8 @@ def table_of(results: Results) -> Table:
     has_steps = any(model.step is not None for model in results.models)
     seeds = max(len(model.runs) for model in results.models)
     over = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
-    table = Table(title=f"{results.task}, {test.examples:,} test examples of {Path(test.source).name}; percent{over}")
+    source = escape(Path(test.source).name)
+    table = Table(title=f"{results.task}, {test.examples:,} test examples of {source}; percent{over}")
     table.add_column("model", overflow="fold", min_width=12)
     if has_steps:
         table.add_column("step", justify="right", no_wrap=True)
@@ -137,6 +139,21 @@ def table_of(results: Results) -> Table:
             escape(f"{model.name}, {model.how}"), *step, *validation, *(str(model.test(score)) for score in shown)
         )
     return table
+
+
+def publish(results: Results, console: Console, json_file: Path | None = None, picture: Path | None = None) -> None:
+    """Print the table and write the files that are asked for; nothing while no model is measured.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    if not results.models:
+        return
+    console.print(table_of(results))
+    if json_file is not None:
+        write_file(json_file, as_json(results))
+    if picture is not None:
+        write_picture(results, picture)
 
 
 def write_picture(results: Results, path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.corpus.small_corpora import stream, write_jsonl, write_parquet
 
 def test_every_format_gives_its_documents(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
-    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'{"text": "three"}\n'))
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"text": "three"}\n'))
     write_parquet(tmp_path / "c.parquet", ["four", "five"])
     (tmp_path / "d.txt").write_text("  six\n\nstill six \n")
     for path, expected in {

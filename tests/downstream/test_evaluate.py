@@ -1,12 +1,16 @@
 """Checkpoints of a run beside other models."""
 
+import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
+from downstream import comparison
 from downstream.data.loading import DataOptions
 from downstream.errors import ModelError
 from downstream.evaluate import evaluate
@@ -63,6 +67,35 @@ def test_finished_models_need_nothing_but_the_test_split_and_tell_the_task(finis
     (model,) = results.models
     assert model.test("f1").mean > 0.9
     assert model.validation("f1") is None
+
+
+def test_a_model_that_cannot_be_used_is_told_before_another_one_is_fine_tuned(
+    pretrained: Path, copied: Path, entities: DataOptions, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(comparison, "fit", None)
+    (copied / "tokenizer.json").write_text("{")
+    with pytest.raises(ModelError, match=r"broken: .*no readable tokenizer"):
+        evaluate("ner", [str(pretrained), str(copied)], entities, FAST)
+
+
+def test_models_that_were_measured_are_kept_when_a_later_one_fails(
+    finished: Path, copied: Path, entities: DataOptions, tmp_path: Path
+):
+    os.truncate(copied / "model.safetensors", 1000)
+    console = Console(record=True, width=100)
+    with pytest.raises(ModelError, match=r"broken: .*cannot be used"):
+        evaluate("ner", [str(finished), str(copied)], entities, FAST, json_file=tmp_path / "r.json", console=console)
+    assert [model["name"] for model in json.loads((tmp_path / "r.json").read_text())["models"]] == ["tagger"]
+    assert "24 test examples" in console.export_text()
+
+
+def test_a_gpu_without_room_is_one_line(pretrained: Path, entities: DataOptions, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(comparison, "fit", full)
+    with pytest.raises(ModelError, match=r"albert-nodi: --batch-size 8 does not fit.*smaller --batch-size or --max"):
+        evaluate("ner", [str(pretrained)], entities, FAST)
 
 
 def test_a_pretrained_model_without_training_data_is_named(pretrained: Path, entities: DataOptions):

@@ -5,11 +5,13 @@ import json
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
-from transformers import AutoModelForTokenClassification, pipeline
+from transformers import AutoModelForTokenClassification, TrainerCallback, TrainingArguments, pipeline
 
+from downstream import comparison
 from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.finetune import finetune
@@ -19,7 +21,7 @@ from downstream.report.output import check_model_folder
 from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results
 from downstream.tasks import TASKS
 from downstream.tasks.task import Task
-from downstream.training import fit, predict
+from downstream.training import Fit, fit, predict
 from swarm.errors import StorageError
 from tests.downstream.conftest import MAX_LENGTH, PEOPLE, QUICK
 from tests.support.forked import start_forked
@@ -150,6 +152,35 @@ def test_training_ends_when_validation_gets_no_better(pretrained: Path, opinions
     results = finetune(TASKS["classify"](), str(pretrained), opinions, settings, out=tmp_path / "model")
     (run,) = results.models[0].runs
     assert (run.epochs, run.best_epoch) == (3, 1)
+
+
+def test_the_fine_tuned_model_is_kept_when_the_one_from_random_weights_fails(
+    pretrained: Path, entities: DataOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fit_once(*given: Any, **named: Any) -> Fit:
+        monkeypatch.setattr(comparison, "fit", None)
+        return fit(*given, **named)
+
+    monkeypatch.setattr(comparison, "fit", fit_once)
+    out, json_file, quick = tmp_path / "model", tmp_path / "results.json", replace(QUICK, epochs=1)
+    with pytest.raises(TypeError):
+        finetune(TASKS["ner"](), str(pretrained), entities, quick, out=out, from_scratch=True, json_file=json_file)
+    assert [model["how"] for model in json.loads(json_file.read_text())["models"]] == [FINE_TUNED]
+    assert inspect_model(out, "saved").is_fine_tuned
+
+
+def test_a_batch_is_as_large_as_was_asked_for(pretrained: Path, opinions: DataOptions):
+    class Noted(TrainerCallback):
+        def on_train_begin(self, args: TrainingArguments, *_: object, **__: object) -> None:
+            self.sizes = (args.n_gpu, args.train_batch_size, args.eval_batch_size)
+
+    task, noted = TASKS["classify"](), Noted()
+    (model,) = find_models(str(pretrained))
+    reader, examples = open_reader(model), load_data(task, opinions, training=False).test.examples
+    encoded = task.encode(examples, reader.tokenizer, reader.max_length, {"negative": 0, "positive": 1})
+    learner, quick = new_head(model, task, ("negative", "positive"), 1), replace(QUICK, epochs=1)
+    fit(learner, task, reader, encoded, encoded, quick, learning_rate=0.0, seed=1, callbacks=[noted])
+    assert noted.sizes == (1, 8, 16)
 
 
 @pytest.mark.parametrize("place", ["the model's own folder", "another folder", "a file"])

@@ -48,6 +48,7 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_in_the_order_of_their_st
         write_pretrained(tmp_path / "state" / "checkpoints" / f"checkpoint-{step}", tokenizer, seed=step, step=step)
     for place in (tmp_path / "state", tmp_path / "state" / "checkpoints"):
         assert [model.step for model in find_models(str(place))] == [200, 1000]
+        assert [model.step for model in find_models(str(place), newest_only=True)] == [1000]
     (one,) = find_models(str(tmp_path / "state" / "checkpoints" / "checkpoint-200"))
     assert (one.step, one.run, one.name, one.is_fine_tuned) == (200, "nodi", "checkpoint-200", False)
 
@@ -171,6 +172,17 @@ def test_a_head_for_another_task_is_named(copied: Path):
     check_head(model, NamedEntities())
     with pytest.raises(ModelError, match="the task classify needs ForSequenceClassification"):
         check_head(model, Classification())
+
+
+def test_an_older_checkpoint_that_is_damaged_does_not_matter_to_the_newest(tmp_path: Path, pretrained: Path):
+    (tmp_path / "checkpoint-1").mkdir()
+    (tmp_path / "checkpoint-2").symlink_to(pretrained)
+    assert [model.name for model in find_models(str(tmp_path), newest_only=True)] == [f"{tmp_path.name}/checkpoint-2"]
+
+
+def test_a_folder_of_somebody_who_has_no_home_is_named():
+    with pytest.raises(ModelError, match=r"~nobody-at-all/model: cannot be read .*correct the path"):
+        find_models("~nobody-at-all/model")
 
 
 def test_a_name_that_is_neither_folder_nor_repository_is_named():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from swarm.errors import is_memory_full
 from swarm.run_file import RunFile
 from trainer import micro_batch
 from trainer.data import Batch, BatchPrefetcher
@@ -18,7 +19,6 @@ from trainer.micro_batch import (
     Fitting,
     find_pace,
     grow,
-    is_memory_full,
 )
 from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
@@ -161,7 +161,7 @@ def test_a_device_without_room_for_a_single_sample_is_given_up_after_minutes() -
 
 
 def test_a_full_memory_is_told_from_other_errors() -> None:
-    assert is_memory_full(torch.OutOfMemoryError("Tried to allocate 2 GiB"))
+    assert is_memory_full(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
     assert is_memory_full(RuntimeError("CUDA error: out of memory"))
     assert not is_memory_full(RuntimeError("CUDA error: an illegal memory access was encountered"))
 

@@ -43,6 +43,9 @@ CASES: list[tuple[str, str, str, str | bytes | None, list[str]]] = [
     ("ner", "train", "a.jsonl", '{"tokens": ["a"], "labels": ["O"]}\n', ["a.jsonl:1", "tags", "--label-column"]),
     ("ner", "train", "a.jsonl", '{"tokens": "a", "tags": 7}\n', ["a.jsonl:1", "tags must be a list"]),
     ("ner", "train", "a.csv", "tokens,tags\na b,O B-X-Y O\n", ["a.csv:2", "2 tokens but 3 tags"]),
+    ("ner", "test", "a.jsonl", '{"tokens": ["\\ud83d"], "tags": ["O"]}\n', ["a.jsonl:1", "surrogate", "correct"]),
+    ("ner", "test", "x" * 300, None, ["x" * 300, "name too long", "correct the path"]),
+    ("classify", "train", "a.jsonl", '{"text": "a \\ud83d", "label": 1}\n', ["a.jsonl:1", "surrogate", "correct"]),
     ("classify", "train", "a.jsonl", '{"text": "a"}\n', ["a.jsonl:1", "no column label", "text", "--label-column"]),
     ("classify", "train", "a.jsonl", '{"comment": "a", "label": 1}\n', ["a.jsonl:1", "text", "--input-column"]),
     ("classify", "train", "a.jsonl", '{"text": "a", "label": 1}\n["b"]\n', ["a.jsonl:2", "not a JSON object"]),
@@ -111,8 +114,8 @@ def test_a_split_that_was_not_given_is_named(task: str):
         load_data(TASKS[task](), DataOptions(), training=True)
 
 
-def test_a_dataset_and_files_exclude_each_other(tmp_path: Path):
-    with pytest.raises(DataError, match="--dataset wikiann-bn and --test exclude each other"):
+def test_a_dataset_and_files_cannot_be_used_together(tmp_path: Path):
+    with pytest.raises(DataError, match="--dataset wikiann-bn and --test cannot be used together; give only one"):
         load_data(TASKS["ner"](), DataOptions(test=tmp_path / "a", dataset="wikiann-bn"), training=True)
 
 

@@ -50,6 +50,11 @@ def test_a_row_knows_its_line_even_after_a_cell_of_several_lines(tmp_path: Path)
     assert [row.place.rpartition(":")[2] for row in read_rows(table)] == ["2", "4"]
 
 
+def test_a_cell_may_be_longer_than_csv_takes_by_itself(tmp_path: Path):
+    (row,) = read_rows(written(tmp_path / "a.csv", f"text,label\n{'a' * 200_000},b\n"))
+    assert len(row.values["text"]) == 200_000
+
+
 def test_named_entities_come_as_lists_or_as_text_with_spaces(tmp_path: Path):
     jsonl = written(tmp_path / "a.jsonl", '{"tokens": ["ঢাকা", "যাই"], "ner_tags": ["B-LOC", "O"]}\n')
     table = written(tmp_path / "a.csv", "words,tags\nঢাকা যাই,B-LOC O\n")
