@@ -107,7 +107,7 @@ def check_writable(path: Path) -> None:
         while not parent.exists():
             parent = parent.parent
         is_folder = parent.is_dir()
-    if not is_folder or not os.access(parent, os.W_OK):
+    if not is_folder or not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(f"{path}: {parent} cannot be written; choose another folder")
 
 

@@ -51,7 +51,7 @@ def train_from_run(
         console.print(f"Skipped {training.skipped:,} documents that could not be used.")
     here = Path.cwd()
     shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    console.print(f"Saved the tokenizer in {shown}", soft_wrap=True)
+    console.print(f"Saved the tokenizer in {shown}", soft_wrap=True, markup=False)
     compared = [(run.name, tokenizer.backend_tokenizer), *others]
     reports = [measure(name, engine, held_out) for name, engine in compared]
     if held_out:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 from tokenizers import Tokenizer
 
@@ -89,7 +90,7 @@ def table_of(reports: Sequence[TokenizerReport]) -> Table:
     table = Table(title=f"On {first.documents:,} held-out documents of {first.words:,} words")
     table.add_column("")
     for report in reports:
-        table.add_column(report.name, justify="right", overflow="fold")
+        table.add_column(escape(report.name), justify="right", overflow="fold")
     table.add_row("vocabulary size", *(f"{report.vocabulary:,}" for report in reports))
     table.add_row("tokens per word", *(f"{report.tokens_per_word:.3f}" for report in reports))
     table.add_row("unknown rate", *(f"{report.unknown_rate:.4%}" for report in reports))

@@ -64,14 +64,16 @@ def new(
 
     from app.demo.corpus import guess_language
     from app.new.machines import KINDS, REFERENCE, read_volunteers
-    from app.new.new import FILES, Answers, check_apart, make
+    from app.new.new import FILES, RUN, Answers, check_apart, make
     from app.new.sources import source_of
     from app.new.text_survey import Seen, look
     from app.plan.table import Volunteers
     from corpus.held_out import TEXT_FILES
+    from swarm.files import check_writable
     from swarm.run_file import load_run
 
     console = Console()
+    check_writable(folder / RUN)
     _may_replace(folder, FILES, overwrite=overwrite)
     measured = load_run(measured_with or REFERENCE)
 
@@ -116,21 +118,26 @@ def _held_out(source: "DataSource", given: str | None) -> "DataSource | None":
     """Text to measure on; None: a part of the text, which is local."""
     from app.new.sources import documents_of, held_out_file, held_out_split, is_part_of, source_of
 
-    def read(answer: str) -> "DataSource":
-        found = source_of(answer, source.text_column)
+    def checked(found: "DataSource", called: str) -> "DataSource":
         if next(iter(documents_of(found)), None) is None:
-            raise AnswerError(f"{answer}: no document in it; name other held-out text")
+            raise AnswerError(f"{called}: no document in it; name other held-out text")
         if is_part_of(found, source):
             raise AnswerError(
-                f"{answer}: is in the text to train on ({source.name}), so losses would say nothing; "
-                "put the held-out text elsewhere, or leave --held-out away"
+                f"{called}: is in the text to train on ({source.name}), so losses would say nothing; "
+                "put the held-out text elsewhere, or leave out --held-out"
             )
         return found
 
-    if given is None and source.hub is None:
-        return held_out_file(source)
-    found = held_out_split(source) if given is None else None
-    return found or _ask("held-out", f"Held-out text ({source.name} has no split for it)", given, None, read)
+    def read(answer: str) -> "DataSource":
+        return checked(source_of(answer, source.text_column), answer)
+
+    if given is None:
+        found = held_out_file(source) if source.hub is None else held_out_split(source)
+        if found is not None:
+            return checked(found, found.name)
+        if source.hub is None:
+            return None
+    return _ask("held-out", f"Held-out text ({source.name} has no split for it)", given, None, read)
 
 
 def _may_replace(folder: Path, names: tuple[str, ...], *, overwrite: bool) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from app.new.sizing import SizingError, Speed
 from app.plan.forecast import outlook
-from app.plan.table import MOST, Volunteers, read_table
+from app.plan.table import FASTEST, MOST, Volunteers, read_table
+from swarm.files import lookup_errors
 from swarm.run_file import RunFile
 from trainer.model_size import sample_flops
 
@@ -61,13 +62,17 @@ def read_volunteers(answer: str, measured: RunFile) -> tuple[Volunteers, ...]:
     parts = [part.strip() for part in answer.split(",")]
     found = [MACHINES.fullmatch(part) for part in parts]
     if not all(found):
-        if not Path(answer).suffix and not Path(answer).is_file():
+        with lookup_errors(answer, SizingError):
+            is_table = bool(Path(answer).suffix) or Path(answer).is_file()
+        if not is_table:
             raise SizingError(f"{answer}: neither a table of volunteers nor machines such as `12 t4, 15 laptop`")
         rows = read_table(Path(answer))
     else:
         rows = tuple(_row(int(one[1]), one[2].lower(), measured) for one in found if one)
     if all(row.samples_per_second for row in rows):
         rows = (COORDINATOR, *rows)
+    if (number := sum(row.count for row in rows)) > MOST:
+        raise SizingError(f"{answer}: must be at most {MOST:,} machines with the coordinator, got {number:,}")
     return rows
 
 
@@ -106,7 +111,7 @@ def _row(count: int, name: str, measured: RunFile) -> Volunteers:
         raise SizingError(f"{name}: no such kind of machine; there are {', '.join(KINDS)}, or name a table")
     if not 0 < count <= MOST:
         raise SizingError(f"{count} {name}: must be 1 to {MOST:,} machines")
-    speed = kind.tflops * 1e12 / sample_flops(measured)
+    speed = min(FASTEST, kind.tflops * 1e12 / sample_flops(measured))
     return Volunteers(
         device=name,
         count=count,

@@ -1,5 +1,6 @@
 """What `sahaj new` does with its answers: it chooses the run, and writes run file, volunteers and held-out text."""
 
+import shlex
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,7 +147,7 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",
         "Next:",
-        f"  cd {folder}",
+        f"  cd {shlex.quote(str(folder))}",
         f"  sahaj plan {TABLE}        # what would help most",
         f"  sahaj tokenizer train {RUN}",
         f"  sahaj coordinator {RUN}       # opens the run, and prints the link to share",
@@ -156,7 +157,7 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         lines += [
             "Others cannot read this disk: before you invite them, put the text on the Hub and write `hub: owner/name` "
             f"in place of its path in {RUN}:",
-            f"  hf upload owner/name {text} --repo-type dataset",
+            f"  hf upload owner/name {shlex.quote(text)} --repo-type dataset",
         ]
     return lines
 

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from corpus.documents import open_documents
-from corpus.local_files import is_supported
+from corpus.held_out import HELD_OUT
+from corpus.local_files import is_supported, kind
 from swarm.errors import DataError, in_a_line
+from swarm.files import lookup_errors
 from swarm.run_file import DataSource, RunFile, parse_run
+from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name
 
 
@@ -18,8 +21,10 @@ def source_of(answer: str, text_column: str) -> DataSource:
     Raises:
         DataError: it is none of them.
     """
-    path = Path(answer).expanduser()
-    if answer and path.exists():
+    with lookup_errors(answer, DataError):
+        path = Path(answer).expanduser()
+        is_local = bool(answer) and path.exists()
+    if is_local:
         return DataSource(path=str(path.absolute()), text_column=text_column)
     name, *rest = answer.split(":")
     if not is_hub_name(name) or is_supported(Path(name)) or len(rest) > 2:
@@ -48,17 +53,18 @@ def told_documents(source: DataSource) -> float:
     import datasets
 
     try:
-        splits = datasets.load_dataset_builder(source.hub, source.config).info.splits
+        splits = datasets.load_dataset_builder(source.hub, source.config, token=hub_token()).info.splits
         return float(splits[source.split].num_examples or math.inf)
     except Exception:  # errors of the library share no base, and the run does not need the figure
         return math.inf
 
 
 def held_out_file(source: DataSource) -> DataSource | None:
-    """The file `validation.*` beside a local file; None if there is none."""
+    """The file validation.jsonl beside a local file, or one of the file's own kind; None if there is none."""
     path = Path(str(source.path))
-    beside = path.with_name("validation" + "".join(path.suffixes))
-    found = beside if path.is_file() and beside.is_file() and beside != path else None
+    names = [name + end for name in (HELD_OUT, "validation" + kind(path)) for end in ("", ".gz")]
+    beside = (path.with_name(name) for name in names if path.is_file() and name != path.name)
+    found = next((file for file in beside if file.is_file()), None)
     return None if found is None else source.model_copy(update={"path": str(found)})
 
 
@@ -71,7 +77,7 @@ def held_out_split(source: DataSource) -> DataSource | None:
     import datasets
 
     try:
-        names = datasets.get_dataset_split_names(source.hub, source.config)
+        names = datasets.get_dataset_split_names(source.hub, source.config, token=hub_token())
     except Exception as error:  # as above
         raise DataError(f"{source.hub}: its splits are not known ({in_a_line(error)}); give --held-out") from None
     found = next((name for name in ("validation", "test") if name in names and name != source.split), None)

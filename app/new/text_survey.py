@@ -34,7 +34,6 @@ class Seen:
     source: DataSource
     documents: int
     characters: int
-    words: int
     sample: tuple[str, ...]  # beginnings of documents, drawn at random from those that were read
     all_documents: float  # of the whole text; infinite: more than were read, and not known
 
@@ -57,11 +56,11 @@ def look(source: DataSource, console: Console | None = None) -> Seen:
         DataError: it is missing, unreadable, or too small.
     """
     most, rng = MOST_CHARACTERS["here" if source.hub is None else "on the Hub"], random.Random(0)
-    documents = characters = words = 0
+    documents = characters = 0
     sample: list[str] = []
     with ProgressBar(console, f"reading {source.name}") as bar:
         for text in documents_of(source):
-            documents, characters, words = documents + 1, characters + len(text), words + len(text.split())
+            documents, characters = documents + 1, characters + len(text)
             if len(sample) < SAMPLE_DOCUMENTS:
                 sample.append(text[:SAMPLE_CHARACTERS])
             elif (place := rng.randrange(documents)) < SAMPLE_DOCUMENTS:
@@ -79,7 +78,7 @@ def look(source: DataSource, console: Console | None = None) -> Seen:
             f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
         )
     rng.shuffle(sample)
-    return Seen(source, documents, characters, words, tuple(sample), total)
+    return Seen(source, documents, characters, tuple(sample), total)
 
 
 def count_tokens(seen: Seen, language: str) -> Counted:

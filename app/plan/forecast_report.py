@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
@@ -62,7 +63,7 @@ def _roles(found: Forecast) -> Table:
     for column in ("", "device", "role", "of the samples", "of the averaging"):
         table.add_column(column, justify="left" if column in ("device", "role") else "right")
     for row in found.rows:
-        table.add_row(f"{row.count:,}", row.device, row.role.value, f"{row.samples:.1%}", f"{row.parts:.1%}")
+        table.add_row(f"{row.count:,}", escape(row.device), row.role.value, f"{row.samples:.1%}", f"{row.parts:.1%}")
     return table
 
 

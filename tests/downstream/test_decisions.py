@@ -109,7 +109,7 @@ def some_results() -> Results:
         task="ner",
         scores=("f1", "accuracy"),
         labels=("O", "B-PER", "I-PER"),
-        data={"test": SplitSummary("data/test.conll", 1950, ())},
+        data={"test": SplitSummary("data/[red]test.conll", 1950, ())},
         test_examples_seen_in_training=0,
         settings={},
         software={},
@@ -126,7 +126,7 @@ def test_the_table_shows_mean_and_deviation_in_percent_and_names_as_they_are():
     text = console.export_text()
     for part in (
         "1,950",
-        "test.conll",
+        "[red]test.conll",
         "checkpoint-100, fine-tuned",
         "65.0 ± 7.1",
         "55.0 ± 7.1",

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ def test_a_run_file_becomes_a_tokenizer_and_a_report_beside_the_reference(tmp_pa
     (ours,) = train_from_run(run, console=console)
     assert (ours.documents, ours.words, ours.unknown) == (1, 4, 1)  # no W in this small text
     assert 0 < ours.tokens_per_word < 10
+    train_from_run(run, output=tmp_path / "[bold]", console=console)
+    assert "[bold]" in output.getvalue()
     ours, reference = train_from_run(run, output=tmp_path / "other", compare=str(tmp_path / "tok"), console=console)
     assert (reference.name, reference.tokens) == ("tok", ours.tokens)
     assert (tmp_path / "other/tokenizer.json").is_file()
@@ -72,8 +75,9 @@ def test_words_tokens_and_unknowns_are_counted(tmp_path: Path) -> None:
     assert report == TokenizerReport("t", vocabulary=3, documents=2, words=5, tokens=6, unknown=2)
     assert report.tokens_per_word == 6 / 5 and report.unknown_rate == 2 / 6
     console = Console(file=io.StringIO(), width=80)
-    console.print(table_of([report]))
-    assert "1.200" in console.file.getvalue()  # type: ignore[attr-defined]
+    console.print(table_of([replace(report, name="[/b] t")]))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1.200" in shown and "[/b] t" in shown
 
 
 def test_on_bengali_it_is_no_worse_than_the_tokenizer_of_sahajbert(bengali: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.new.machines import COORDINATOR, KINDS, REFERENCE, at_model, read_volunteers, speed_of, to_csv
 from app.new.sizing import SizingError
-from app.plan.table import TableError, read_table
+from app.plan.table import FASTEST, TableError, read_table
 from swarm.run_file import RunFile, load_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +40,9 @@ def test_each_kind_is_a_row(kind: str, large: RunFile):
     [
         ("3 toasters", "toasters: no such kind of machine; there are laptop, "),
         ("0 t4", "0 t4: must be 1 to 1,000 machines"),
+        ("1000 t4", "1000 t4: must be at most 1,000 machines with the coordinator, got 1,001"),
+        ("600 t4, 600 mac", "at most 1,000 machines with the coordinator, got 1,201"),
+        ("x" * 300, "cannot be read (File name too long)"),
         ("many", "many: neither a table of volunteers nor machines such as"),
         ("", "neither a table"),
         ("no.csv", "no.csv: no such table"),
@@ -69,6 +72,10 @@ def test_speeds_are_those_of_the_model(large: RunFile, small: RunFile):
 def test_no_peer_computes_more_than_it_prepares(large: RunFile, small: RunFile):
     (_, gpu) = at_model(read_volunteers("1 h100", large), large, small)
     assert gpu.samples_per_second == pytest.approx(250_000 / 64, rel=0.01)
+
+
+def test_a_machine_that_is_too_fast_for_a_tiny_model_is_as_fast_as_a_table_allows(small: RunFile):
+    assert read_volunteers("1 h100", small)[-1].samples_per_second == FASTEST
 
 
 def test_all_together_are_as_fast_as_a_plan_says(large: RunFile):

@@ -95,6 +95,7 @@ def test_nothing_is_overwritten_unasked(text: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     "wrong, message",
     [
+        (["--text", "~nobody-at-all/text"], "~nobody-at-all/text: cannot be read"),
         (["--text", "missing.jsonl"], "missing.jsonl: no such file or folder"),
         (["--days", "ten"], "ten: days must be a number"),
         (["--days", "0"], "0: days must be a number above 0"),
@@ -120,6 +121,26 @@ def test_held_out_text_that_is_trained_on_is_refused(text: Path, tmp_path: Path)
     refused = sahaj_new(tmp_path / "run", *flags(text.parent), "--held-out", text)
     assert f"{text}: is in the text to train on ({text.parent})" in str(refused.exception)
     assert not (tmp_path / "run").exists()
+
+
+def test_validation_jsonl_beside_the_text_is_looked_at_too(text: Path, tmp_path: Path):
+    beside = tmp_path / "validation.jsonl"
+    beside.write_text("{broken\n")
+    refused = sahaj_new(tmp_path / "run", *flags(text))
+    assert "validation.jsonl: not one usable document" in str(refused.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_question(text: Path, tmp_path: Path):
+    refused = sahaj_new(text / "run", "--text", "missing.jsonl")
+    assert str(refused.exception) == f"{text}/run/run.yaml: {text} cannot be written; choose another folder"
+
+
+def test_commands_to_type_next_hold_odd_names(tmp_path: Path):
+    text, held_out = write_text(tmp_path / "a text.jsonl"), write_text(tmp_path / "other.jsonl", documents=3)
+    done = sahaj_new(tmp_path / "a run", *flags(text), "--held-out", held_out)
+    assert f"  cd '{tmp_path}/a run'\n" in done.output
+    assert f"  hf upload owner/name '{text}' --repo-type dataset" in done.output
 
 
 def test_without_a_terminal_a_missing_text_is_told(tmp_path: Path):
@@ -172,11 +193,11 @@ def test_a_dataset_on_the_hub_needs_held_out_text(tmp_path: Path, monkeypatch: p
     read = sources.open_documents
     monkeypatch.setattr(sources, "open_documents", lambda run, _, **options: read(run, [local], **options))
     datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: ["train"])
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_, **__: ["train"])
     given = ["--text", "owner/name:bn", "--days", "2"]
     refused = sahaj_new(tmp_path / "run", *given)
     assert "--held-out is missing" in str(refused.exception)
-    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: ["train", "test"])
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_, **__: ["train", "test"])
     done = sahaj_new(tmp_path / "run", *given)
     assert done.exit_code == 0, done.output
     run = load_run(tmp_path / "run" / "run.yaml")

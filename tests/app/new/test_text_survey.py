@@ -17,11 +17,11 @@ from tests.app.new.texts import write_text
 
 def test_a_local_text_is_counted_whole(tmp_path: Path):
     seen = look(source_of(str(write_text(tmp_path / "text.jsonl")), "text"))
-    assert (seen.documents, seen.all_documents, seen.words) == (60, 60, 60 * 250)
+    assert (seen.documents, seen.all_documents) == (60, 60)
     assert len(seen.sample) == 60
     counted = count_tokens(seen, "en")
     assert counted.text.vocabulary == 2000
-    assert counted.text.tokens == pytest.approx(counted.tokens_per_word * seen.words, rel=0.1)
+    assert counted.text.tokens == pytest.approx(counted.tokens_per_word * 60 * 250, rel=0.1)
     assert counted.text.tokens_per_document == pytest.approx(counted.text.tokens / 60)
 
 
@@ -83,6 +83,16 @@ def test_a_validation_file_beside_the_text_is_found(tmp_path: Path):
     assert held_out_file(found) is None
 
 
+@pytest.mark.parametrize("text", ["a.v2.jsonl", "a.jsonl.gz", "a.txt"])
+@pytest.mark.parametrize("held_out", ["validation.jsonl", "validation.jsonl.gz", "validation.txt"])
+def test_held_out_text_is_called_as_is_documented_whatever_the_text_is_called(text: str, held_out: str, tmp_path: Path):
+    for name in (text, held_out):
+        (tmp_path / name).touch()
+    found = held_out_file(DataSource(path=str(tmp_path / text)))
+    is_of_its_kind = held_out != "validation.txt" or text == "a.txt"
+    assert (found is not None and found.path == str(tmp_path / held_out)) == is_of_its_kind
+
+
 def test_text_to_measure_on_is_not_trained_on(tmp_path: Path):
     def local(path: Path) -> DataSource:
         return DataSource(path=str(path))
@@ -98,14 +108,19 @@ def test_text_to_measure_on_is_not_trained_on(tmp_path: Path):
 def test_what_the_hub_does_not_know_is_endless(monkeypatch: pytest.MonkeyPatch):
     datasets = pytest.importorskip("datasets")
 
-    def unknown(*_: object) -> object:
+    asked: list[object] = []
+
+    def unknown(*_: object, token: object) -> object:
+        asked.append(token)
         raise ConnectionError("no network")
 
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setattr(datasets, "load_dataset_builder", unknown)
     monkeypatch.setattr(datasets, "get_dataset_split_names", unknown)
     assert told_documents(DataSource(hub="owner/name")) == math.inf
     with pytest.raises(DataError, match="owner/name: its splits are not known"):
         sources.held_out_split(DataSource(hub="owner/name"))
+    assert asked == ["hf_secret"] * 2
 
 
 @pytest.mark.parametrize(
@@ -113,8 +128,8 @@ def test_what_the_hub_does_not_know_is_endless(monkeypatch: pytest.MonkeyPatch):
 )
 def test_held_out_text_is_a_split_of_the_dataset(splits, found, monkeypatch: pytest.MonkeyPatch):
     datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: splits)
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_, **__: splits)
     source = sources.held_out_split(DataSource(hub="owner/name", config="bn"))
     assert source == DataSource(hub="owner/name", config="bn", split=found)
-    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: ["train"])
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_, **__: ["train"])
     assert sources.held_out_split(DataSource(hub="owner/name")) is None

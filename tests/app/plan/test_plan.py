@@ -42,6 +42,10 @@ def volunteers(**changes: object) -> Volunteers:
     return Volunteers.model_validate(row | changes)
 
 
+def test_a_device_may_be_called_anything(run: RunFile):
+    assert "[/bold] 2" in shown(forecast(run, [volunteers(device="[/bold] 2")]))
+
+
 def averaging(run: RunFile, **changes: object) -> RunFile:
     content = run.model_dump(mode="json")
     content["averaging"] |= changes
