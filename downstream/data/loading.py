@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpus.source import Unusable, usable
 from downstream.data.conll import read_conll
 from downstream.data.examples import JSONL_SUFFIXES, TABLE_SUFFIXES, Example, Row, Split, TaskData, read_rows
 from downstream.data.hub_dataset import load_splits, parse_name, rows_of_split
@@ -106,7 +105,10 @@ def _split(task: Task, rows: Iterable[Row], name: str, source: str, columns: Col
 
 def _checked(example: Example) -> Example:
     """Refuse half of a surrogate pair, which a JSON escape can give and no tokenizer takes."""
-    found = usable("".join(example.inputs + example.labels))
-    if isinstance(found, Unusable):
-        raise DataError(f"{example.place}: {found.reason}; correct the row or remove it")
+    try:
+        "".join(example.inputs + example.labels).encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{example.place}: half of a surrogate pair, which is no character; correct the row or remove it"
+        ) from None
     return example
