@@ -159,6 +159,18 @@ def test_an_architecture_without_such_a_head_is_named(copied: Path):
         use(copied, NamedEntities())
 
 
+def test_an_architecture_with_code_of_its_own_is_refused_without_a_question(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", asked.append)
+    change(copied, model_type="theirs", auto_map={"AutoConfig": "code.Config"})
+    (copied / "code.py").write_text("raise SystemExit")
+    with pytest.raises(ModelError, match="cannot be used"):
+        use(copied, NamedEntities())
+    assert not asked
+
+
 @pytest.mark.parametrize("head", ["ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering"])
 def test_what_is_fine_tuned_already_is_not_fine_tuned_again(copied: Path, head: str):
     change(copied, architectures=[f"Albert{head}"])
