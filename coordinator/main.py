@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from coordinator.access.decisions import AccessControl, open_access_control
 from coordinator.access.service import serve
-from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, list_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import newest_that_fits
 from coordinator.evaluation.evaluator import Evaluator
@@ -118,9 +118,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         ):
             watch = DHTWatch(dht, say, asked_to_leave.fail)
             webhooks = Webhooks(hooks, say)
-            news = open_news(context, webhooks, replica.step, access)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             rollback = Rollback(context, replica, rollback_orders)
+            news = open_news(run, webhooks, replica.step, rollback, access)
             experts = open_expert_states(context, dht, identity, access.gate, lambda: replica.optimizer.step)
             waiting = experts.pending if experts else frozenset()
             whole = [one for one in rollback.checkpoints() if one.path not in waiting]
@@ -248,15 +248,14 @@ def status_of(replica: Replica, watch: DHTWatch, releaser: Releaser | None) -> R
     )
 
 
-def open_news(context: RunContext, webhooks: Webhooks, step: int, access: AccessControl) -> News:
-    """What tells the webhooks and those who train; it knows of the checkpoints that are there already."""
-    losses = [one.state.eval_loss for one in list_checkpoints(context.checkpoints)]
+def open_news(run: RunFile, webhooks: Webhooks, step: int, rollback: Rollback, access: AccessControl) -> News:
+    """What tells the webhooks and those who train; it knows of the checkpoints that count already."""
     return News(
-        context.run,
+        run,
         webhooks.tell,
         access.notices.show_best,
         step=step,
-        losses=[loss for loss in losses if loss is not None],
+        losses=rollback.losses(),
         stopped=lambda: access.notices.decisions.stopped,
     )
 

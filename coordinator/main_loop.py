@@ -96,6 +96,7 @@ class CoordinatorLoop:
             checkpoint = self._rollback.note_rollback(restored.step)
             if self._experts:
                 self._experts.roll_back(checkpoint)
+            self._news.note_losses(self._rollback.losses())
             self._save(restored)
         step = self._replica.step
         self._news.note_step(step)
@@ -164,9 +165,10 @@ class CoordinatorLoop:
         """Offer for release what is whole, and remove what is not needed any longer."""
         context, settings = self._context, self._context.run.coordinator
         self._held_back = self._experts.pending if self._experts else frozenset()
-        kept = [one for one in self._rollback.checkpoints() if one.path not in self._held_back]
-        spared = self._releaser.offer(kept) if self._releaser else ()
-        prune(context.checkpoints, settings.keep_checkpoints, settings.keep_every, spared)
+        counted, spared = self._rollback.checkpoints(), self._rollback.goals()
+        if self._releaser:
+            spared |= self._releaser.offer([one for one in counted if one.path not in self._held_back])
+        prune(context.checkpoints, counted, settings.keep_checkpoints, settings.keep_every, spared)
 
     def _trainer_state(self, step: int) -> TrainerState:
         scores = self._scores if self._evaluated == step else None

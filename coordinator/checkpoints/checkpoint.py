@@ -75,7 +75,7 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
     """
     found = []
     for step, path in named_checkpoints(folder):
-        with logged_if_broken():
+        with logged_if_broken(path):
             found.append(Checkpoint(path, step, check(path)))
     return found
 
@@ -149,12 +149,13 @@ def broken(path: Path, error: BaseException) -> CheckpointError:
 
 
 @contextlib.contextmanager
-def logged_if_broken() -> Iterator[None]:
-    """Log in one line that a checkpoint is broken, and go on after the block."""
+def logged_if_broken(path: Path) -> Iterator[None]:
+    """Log in one line that a checkpoint is broken, unless it was removed meanwhile, and go on after the block."""
     try:
         yield
     except CheckpointError as error:
-        logger.warning("skipped: %s", error)
+        if path.exists():
+            logger.warning("skipped: %s", error)
 
 
 def named_checkpoints(folder: Path) -> list[tuple[int, Path]]:

@@ -3,19 +3,26 @@
 import math
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from coordinator.checkpoints.checkpoint import list_checkpoints, named_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, named_checkpoints
 from swarm.files import PARTIAL
 
 
-def prune(folder: Path, newest: int, every: int | None = None, spared: Collection[Path] = ()) -> list[Path]:
-    """Remove the whole checkpoints that `checkpoints_to_remove` names, except `spared` ones; return what was removed.
+def prune(
+    folder: Path,
+    counted: Iterable[Checkpoint],
+    newest: int,
+    every: int | None = None,
+    spared: Collection[Path] = (),
+) -> list[Path]:
+    """Remove the checkpoints that `checkpoints_to_remove` names, except `spared` ones; return what was removed.
 
-    Broken checkpoints do not count as kept; those older than the `newest` whole ones go too.
+    Only the `counted` checkpoints of the folder count as kept. Others, which are broken or undone, go once they are
+    older than the `newest` of those.
     """
-    losses = {checkpoint.step: checkpoint.state.eval_loss for checkpoint in list_checkpoints(folder)}
+    losses = {checkpoint.step: checkpoint.state.eval_loss for checkpoint in counted}
     kept = set(losses) - set(checkpoints_to_remove(losses, newest, every))
     recent = min(sorted(losses)[-newest:], default=0)
     paths = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints, named_checkpoints
 from coordinator.checkpoints.rollback_policy import (
     BAD_STEPS,
     RECENT_STEPS,
@@ -21,7 +21,7 @@ from coordinator.ledger.storage.database import LedgerError
 from coordinator.replica import Replica
 from coordinator.run_context import RunContext
 from coordinator.state_folder import ROLLBACKS, read_small
-from swarm.errors import StorageError
+from swarm.errors import SahajError, StorageError
 from swarm.files import write_file
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
@@ -56,6 +56,15 @@ class Rollback:
         """The checkpoints that no rollback has undone, oldest first."""
         return [one for one in list_checkpoints(self._context.checkpoints) if not self.is_abandoned(one.step)]
 
+    def goals(self) -> frozenset[Path]:
+        """The checkpoint that the run last went back to, and the one that is proposed; they have to stay."""
+        steps = [one.start - 1 for one in self._abandoned[-1:]] + ([self._proposed[0].step] if self._proposed else [])
+        return frozenset(path for step, path in named_checkpoints(self._context.checkpoints) if step in steps)
+
+    def losses(self) -> list[float]:
+        """The held-out losses, in nats, of the checkpoints that no rollback has undone."""
+        return [one.state.eval_loss for one in self.checkpoints() if one.state.eval_loss is not None]
+
     def is_abandoned(self, step: int) -> bool:
         """Whether a rollback has undone the state of this global step."""
         return any(step in steps for steps in self._abandoned)
@@ -75,18 +84,22 @@ class Rollback:
         return True
 
     def roll_back_if_bad(self, loss: float) -> bool:
-        """Propose a rollback if this held-out loss (nats) is that of a diverged model; returns whether it is.
+        """Propose a rollback if this held-out loss (nats) is that of a diverged model; returns whether one is proposed.
 
-        Raises:
-            RollbackError, CheckpointError, StorageError, SwarmError: nothing was changed.
+        If the run cannot go back, that is said, and it goes on as it is.
         """
         with contextlib.suppress(LedgerError):
-            self._best = min((one.loss for one in self._context.ledger.evaluations()), default=math.inf)
+            evaluations = self._context.ledger.evaluations()
+            self._best = min((one.loss for one in evaluations if not self.is_abandoned(one.step)), default=math.inf)
         if not is_bad(loss, self._best):
             return False
         if self._proposed is None:  # else a quorum has not agreed yet
             reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
-            self._propose(newest_good(self.checkpoints(), self._best), reason)
+            try:
+                self._propose(newest_good(self.checkpoints(), self._best), reason)
+            except SahajError as error:
+                self._context.say(f"problem: {error}; the run goes on as it is")
+                return False
         return True
 
     def follow_order(self) -> None:

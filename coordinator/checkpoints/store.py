@@ -124,7 +124,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint:
 def load_newest_checkpoint(folder: Path) -> LoadedCheckpoint | None:
     """The newest checkpoint that can be read; a broken one is skipped with one line in the log."""
     for checkpoint in reversed(list_checkpoints(folder)):
-        with logged_if_broken():
+        with logged_if_broken(checkpoint.path):
             return load_checkpoint(checkpoint.path)
     return None
 

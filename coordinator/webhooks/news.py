@@ -37,7 +37,7 @@ class News:
         now: Callable[[], float] = clock.now,
     ):
         self._run, self._tell, self._show, self._stopped, self._now = run, tell, show, stopped, now
-        self._best = min(losses, default=float("inf"))
+        self.note_losses(losses)
         self._told_at = self._shown_at = float("-inf")  # unix seconds: when a checkpoint was told of, and shown
         self._shown = 0  # how often
         self._ended = self._has_ended(step)
@@ -50,6 +50,10 @@ class News:
         about = f": {run.description}" if run.description else ""
         join = f"\nJoin: {link}" if link else ""
         self._tell(f"The run {run.name} has begun{about}{join}")
+
+    def note_losses(self, losses: Iterable[float]) -> None:
+        """From now on the best checkpoint is one of these held-out losses, in nats: a rollback may have undone others."""
+        self._best = min(losses, default=float("inf"))
 
     def note_step(self, step: int) -> None:
         """Tell once that the run has ended, by itself or by order."""

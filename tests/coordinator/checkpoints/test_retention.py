@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.retention import checkpoints_to_remove, prune
 from tests.coordinator.checkpoints.conftest import Save
 
@@ -60,7 +61,7 @@ def test_pruning_counts_only_whole_checkpoints_as_kept(tmp_path: Path, save: Sav
         save(step)
     for step in (1, 4, 6):
         (tmp_path / f"checkpoint-{step}" / "model.safetensors").unlink()
-    removed = prune(tmp_path, newest=2)
+    removed = prune(tmp_path, list_checkpoints(tmp_path), newest=2)
     assert [path.name for path in removed] == ["checkpoint-1", "checkpoint-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (3, 4, 5, 6)]
 
@@ -69,11 +70,11 @@ def test_pruning_keeps_the_best_and_the_milestones(tmp_path: Path, save: Save) -
     for step, loss in ((1, 5.0), (2, 3.0), (3, 4.0), (4, 4.0), (5, 4.5), (6, 4.2)):
         save(step, loss=loss)
     (tmp_path / "checkpoint-3" / "model.safetensors").unlink()
-    prune(tmp_path, newest=1, every=4)
+    prune(tmp_path, list_checkpoints(tmp_path), newest=1, every=4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (2, 4, 6)]
 
 
 def test_pruning_a_folder_of_broken_checkpoints_removes_nothing(tmp_path: Path, save: Save) -> None:
     for step in (1, 2):
         (save(step) / "model.safetensors").unlink()
-    assert prune(tmp_path, newest=1) == []
+    assert prune(tmp_path, list_checkpoints(tmp_path), newest=1) == []

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
+from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
 from coordinator.ledger.ledger import Ledger
 from coordinator.run_context import RunContext
+from coordinator.state_folder import CHECKPOINTS
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import OURS, MakeCheckpoint
 from tests.coordinator.release.conftest import ledger as ledger
@@ -114,3 +116,29 @@ def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
     ledger.record_evaluation(100, 3.25, sentence_order_loss=None, samples=1)
     assert rollback.roll_back_if_bad(9.0)
     assert ordered == [100, 100]
+
+
+def test_what_was_undone_counts_no_longer_and_the_checkpoint_gone_back_to_stays(
+    run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    good, undone = make_checkpoint(100, loss=3.25), make_checkpoint(150, loss=2.0)
+    ledger.record_evaluation(150, 2.0, sentence_order_loss=None, samples=1)
+    orders, log = queue.SimpleQueue[int](), SimpleNamespace(step=210, roll_back=lambda older: None)
+    rollback = Rollback(RunContext(run, OURS, state_folder, ledger, lambda line: None), log, orders)  # type: ignore[arg-type]
+    assert rollback.losses() == [3.25, 2.0]
+    orders.put(100)
+    rollback.follow_order()
+    assert rollback.goals() == {good.path}
+    rollback.note_rollback(211)
+    assert rollback.losses() == [3.25]
+    assert not rollback.roll_back_if_bad(3.5), "far above the loss that was undone, but near the one that counts"
+    make_checkpoint(300, loss=3.0)
+    assert prune(state_folder / CHECKPOINTS, rollback.checkpoints(), 1, spared=rollback.goals()) == [undone.path]
+
+
+def test_a_run_that_cannot_go_back_says_so_and_goes_on(run: RunFile, ledger: Ledger, state_folder: Path):
+    said, nothing = list[str](), queue.SimpleQueue[int]()
+    rollback = Rollback(RunContext(run, OURS, state_folder, ledger, said.append), SimpleNamespace(step=210), nothing)  # type: ignore[arg-type]
+    assert not rollback.roll_back_if_bad(9.0), "or the model would not be saved"
+    reason = "The held-out loss has risen from 3.25 to 9.00, but there is no good checkpoint to go back to"
+    assert said == [f"problem: {reason}; the run goes on as it is"]

@@ -165,6 +165,16 @@ def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
         assert load_newest_checkpoint(folder) is None
 
 
+def test_a_checkpoint_that_is_pruned_meanwhile_is_left_out_in_silence(
+    tmp_path: Path, save: Save, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(1)
+    there = [(1, tmp_path / "checkpoint-1"), (2, tmp_path / "checkpoint-2")]
+    monkeypatch.setattr("coordinator.checkpoints.checkpoint.named_checkpoints", lambda folder: there)
+    assert [one.step for one in list_checkpoints(tmp_path)] == [1]
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

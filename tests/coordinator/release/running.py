@@ -57,6 +57,10 @@ class Swarm:
         """Those from which the swarm has not gone back."""
         return [one for one in list_checkpoints(self.folder) if one.step not in self.abandoned]
 
+    def goals(self) -> frozenset[Path]:
+        """The swarm has gone back to nothing."""
+        return frozenset()
+
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """There are no sessions."""
         return 0

@@ -255,13 +255,14 @@ def test_a_checkpoint_stays_while_it_is_uploading_and_readers_see_whole_revision
     assert line.holding.wait(PATIENCE)
     for step in (110, 120, 200):
         make_checkpoint(step)
-        prune(folder, 1, spared=releasing.offer())  # the books do not wait for the Hub, which waits for `go_on`
+        # the books do not wait for the Hub, which waits for `go_on`
+        prune(folder, list_checkpoints(folder), 1, spared=releasing.offer())
         assert [one.title for one in repository(hub).revisions] == ["initial commit"]
     assert [one.step for one in list_checkpoints(folder)] == [100, 200] and first.path.exists()
     line.go_on.set()
     releasing.wait_for("global step 100: released")
     releasing.wait_for("global step 200: released")
-    prune(folder, 1, spared=releasing.offer())
+    prune(folder, list_checkpoints(folder), 1, spared=releasing.offer())
     assert [one.step for one in list_checkpoints(folder)] == [200]
 
 

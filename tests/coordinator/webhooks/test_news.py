@@ -36,6 +36,14 @@ def test_the_beginning_is_told_once_in_a_run(run: RunFile) -> None:
     assert told == ["The run test-run has begun: a model of rivers\nJoin: https://run.example.org"]
 
 
+def test_after_a_rollback_a_checkpoint_is_the_best_of_those_that_count(run: RunFile) -> None:
+    told: list[str] = []
+    news = News(run, told.append, step=50, losses=[7.0, 2.0])
+    news.note_losses([7.0])
+    news.note_checkpoint(state(70, 6.5, 0.7))
+    assert "global step 70 of 100 is the best so far" in told[0]
+
+
 def test_of_better_checkpoints_one_is_told_in_six_hours(run: RunFile) -> None:
     told, now = list[str](), [0.0]
     news = News(run, told.append, step=50, losses=[7.0], now=lambda: now[0])
