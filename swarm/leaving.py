@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import queue
 import signal
 import threading
 import time
@@ -47,7 +48,12 @@ def leaving_on_signal(
     it at once.
     Enter it after hivemind's processes have started: they make the main process ignore SIGINT.
     """
-    asked, left = Asked(), threading.Event()
+    asked, left, signalled = Asked(), threading.Event(), False
+    signals: queue.SimpleQueue[bool] = queue.SimpleQueue()  # whether there was one; the last of them is False
+
+    def hand_over() -> None:
+        if signals.get():
+            asked.set()
 
     def watchdog() -> None:
         asked.wait()
@@ -56,15 +62,18 @@ def leaving_on_signal(
             end_process(asked.status)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
+        nonlocal signalled
+        if signalled or asked.is_set():
             say_goodbye()
             end_process(asked.status)
+        signalled = True
         if number == signal.SIGTERM:
             asked.until = time.monotonic() + grace
-        asked.set()
+        signals.put(True)  # the code that it interrupts may hold the lock of `asked`
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    threading.Thread(target=watchdog, name="leaving", daemon=True).start()
+    for task in (hand_over, watchdog):
+        threading.Thread(target=task, name="leaving", daemon=True).start()
     _asked.append(asked)
     try:
         yield asked
@@ -74,6 +83,7 @@ def leaving_on_signal(
         for number, handler in before.items():
             if handler is not None:
                 signal.signal(number, handler)
+        signals.put(False)
 
 
 def ask_to_leave() -> None:

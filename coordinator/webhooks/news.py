@@ -52,7 +52,7 @@ class News:
         self._tell(f"The run {run.name} has begun{about}{join}")
 
     def note_losses(self, losses: Iterable[float]) -> None:
-        """From now on the best checkpoint is one of these held-out losses, in nats: a rollback may have undone others."""
+        """From now on only these held-out losses (nats) of older checkpoints count: a rollback may have undone others."""
         self._best = min(losses, default=float("inf"))
 
     def note_step(self, step: int) -> None:

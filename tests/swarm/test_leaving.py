@@ -38,6 +38,22 @@ def leave_slowly() -> None:
         print("left in order")  # noqa: T201
 
 
+def test_a_signal_may_interrupt_the_event_that_it_sets(tmp_path: Path):
+    process = start_function(be_asked_inside_the_event, out=tmp_path / "said")
+    assert process.wait(WHILE) == 0
+    assert (tmp_path / "said").read_text() == "asked\ngoodbye\n"
+
+
+def be_asked_inside_the_event() -> None:
+    with leaving_on_signal(lambda: print("goodbye", flush=True)) as asked:  # noqa: T201
+        with asked._cond:  # type: ignore[attr-defined]  # as in its `wait`
+            signal.raise_signal(signal.SIGTERM)
+        assert asked.wait(WHILE)
+        print("asked")  # noqa: T201
+        signal.raise_signal(signal.SIGINT)  # the second one ends it at once
+        time.sleep(WHILE)
+
+
 def test_a_process_that_has_nothing_to_end_in_order_is_interrupted(tmp_path: Path):
     process = start_function(be_interrupted, out=tmp_path / "said")
     assert process.wait(WHILE) == 0
