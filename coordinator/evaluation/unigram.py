@@ -24,6 +24,7 @@ from trainer.data.sentences import tokenized_documents
 
 # for the thread to end: were it in the tokenizers library at Python's end, the process would abort
 FINISH_SECONDS = 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 15.0, 1800.0  # seconds between two attempts
 COUNTED = 2_000_000  # tokens, a few seconds' work; more would change little
 
 
@@ -73,15 +74,24 @@ class UnigramBaseline:
             self._thread.join(FINISH_SECONDS)
 
     def _find(self) -> None:
-        try:
-            documents = itertools.takewhile(lambda _: not self._stop.is_set(), training_documents(self._run))
-            counts = count_tokens(documents, self._tokenizer, self._run.language)
-            loss = unigram_loss(counts, masked_tokens(self._held_out))
-        except Exception as error:  # the run does not need it
-            self._say(f"The held-out loss is not compared with guessing from word frequencies: {in_a_line(error)}")
-            return
-        if not self._stop.is_set():
-            self.loss = loss
+        pause, is_told = FIRST_PAUSE, False
+        while not self._stop.is_set():
+            try:
+                documents = itertools.takewhile(lambda _: not self._stop.is_set(), training_documents(self._run))
+                counts = count_tokens(documents, self._tokenizer, self._run.language)
+                loss = unigram_loss(counts, masked_tokens(self._held_out))
+            except Exception as error:  # the run does not need it
+                if not is_told:
+                    is_told = True
+                    self._say(
+                        "The held-out loss is not yet compared with guessing from word frequencies "
+                        f"({in_a_line(error)}); the text is tried again"
+                    )
+                self._stop.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                self.loss = None if self._stop.is_set() else loss
+                return
 
 
 def training_documents(run: RunFile, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:

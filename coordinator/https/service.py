@@ -1,6 +1,7 @@
 """Serves an app over HTTPS beside plain HTTP, and keeps its certificate fresh while it does."""
 
 import contextlib
+import datetime
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,12 @@ from coordinator.https.authority import CertificateError, check_installed, obtai
 from coordinator.https.certificate import Certificate
 from coordinator.state_folder import CERTIFICATES
 from swarm import clock
-from swarm.errors import SahajError
+from swarm.errors import SahajError, in_a_line
 from swarm.files import write_file
+from swarm.logging.logs import log_failure
 from swarm.run_file import RunFile
 
+SOON = 7 * 86400.0  # seconds before its end when a certificate of the organizer's own should have been replaced
 LOOK_EVERY = 3600.0  # seconds between two looks at the certificate; an authority counts failures by the hour
 CHALLENGES = "/.well-known/acme-challenge/"
 ANYWHERE = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
@@ -66,6 +69,7 @@ class CertificateKeeper:
         settings = run.access.tls
         assert settings is not None
         self.certificate = Certificate()
+        self._obtained = b""  # what could not be written yet: an authority gives only a few in a week
         self._host = urlsplit(run.access.url or "").hostname or ""
         self._directory, self._account, self._answers = settings.directory, folder / "account.key", answers
         self.obtains = settings.certificate is None
@@ -82,6 +86,9 @@ class CertificateKeeper:
         """
         if not self.obtains:
             self.certificate.load(*self._files, self._host)
+            if clock.now() >= max(self.certificate.renew_at, self.certificate.expires - SOON):
+                until = datetime.datetime.fromtimestamp(self.certificate.expires, datetime.timezone.utc).date()
+                raise CertificateError(f"{self._files[0]}: valid until {until}; renew it")
             return
         if self._files[0].exists() and not self.certificate.expires:
             with contextlib.suppress(CertificateError):  # damaged, or of an earlier name: another one is obtained
@@ -93,13 +100,14 @@ class CertificateKeeper:
         """Obtain a certificate, and use it for new connections.
 
         Raises:
-            SahajError: none can be had now.
+            SahajError: none can be had now, or written.
         """
-        pem = obtain(self._host, self._directory, self._account, self._answers)
-        write_file(self._files[0], pem, mode=0o600)
+        self._obtained = self._obtained or obtain(self._host, self._directory, self._account, self._answers)
+        write_file(self._files[0], self._obtained, mode=0o600)
+        self._obtained = b""
         self.certificate.load(*self._files, self._host)
 
-    def describe(self, error: SahajError) -> str:
+    def describe(self, error: object) -> str:
         """One line on a failure that leaves the certificate in use."""
         days = max(self.certificate.expires - clock.now(), 0) / 86400
         return f"problem: {error} (the certificate in use is valid for {days:.0f} days; it is tried again every hour)"
@@ -115,7 +123,13 @@ def keep_fresh(keeper: CertificateKeeper, stop: threading.Event, say: Callable[[
         except SahajError as error:
             if str(error) != reported:
                 reported = str(error)
-                say(keeper.describe(error))
+                say(keeper.describe(reported))
+        except Exception as error:
+            what = f"the certificate could not be looked at ({type(error).__name__}: {in_a_line(error)})"
+            if what != reported:
+                reported = what
+                log_failure(error, what)
+                say(keeper.describe(f"{what}; see the log and report it"))
 
 
 def redirecting(url: str, answers: Mapping[str, str]) -> Starlette:

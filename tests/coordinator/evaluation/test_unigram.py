@@ -19,7 +19,7 @@ from coordinator.evaluation.unigram import (
 from coordinator.ledger.answers import below_unigram, compared
 from swarm.run_file import DataSource, RunFile
 from tests.coordinator.conftest import SENTENCES
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 from trainer.data import Batch
 
 
@@ -122,15 +122,34 @@ def test_the_baseline_is_found_in_the_background(
     assert said == []
 
 
-def test_training_text_that_is_not_there_is_said_and_nothing_else_happens(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
+def test_training_text_that_is_not_there_is_said_once_and_counted_when_it_is(
+    with_text: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
 ) -> None:
-    said: list[str] = []
-    baseline = UnigramBaseline(run, tokenizer, batches, said.append, threading.Event())
+    stop, said, text = Pauses(), list[str](), Path(str(with_text.data.train[0].path))
+    aside = text.rename(text.with_suffix(".aside"))
+    baseline = UnigramBaseline(with_text, tokenizer, batches, said.append, stop)
     baseline.start()
-    wait_until(lambda: said != [], "word of the missing text")
-    assert "not compared with guessing from word frequencies" in said[0] and "river.txt" in said[0]
+    wait_until(lambda: len(stop.pauses) == 3, "three attempts")
     assert baseline.loss is None
+    aside.rename(text)
+    stop.go_on.release()
+    wait_until(lambda: baseline.loss is not None, "unigram loss")
+    assert stop.pauses == [15.0, 30.0, 60.0]
+    (line,) = said
+    assert "not yet compared with guessing from word frequencies" in line and text.name in line
+
+
+class Pauses(threading.Event):
+    """Notes how long it is waited for; the third time for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float | None] = []
+        self.go_on = threading.Semaphore(2)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses.append(timeout)
+        return not self.go_on.acquire(timeout=PATIENCE)
 
 
 def test_a_coordinator_that_leaves_or_has_no_held_out_text_counts_nothing(

@@ -20,7 +20,7 @@ from coordinator.https.authority import CertificateError
 from coordinator.https.certificate import Certificate
 from coordinator.https.service import CertificateKeeper, keep_fresh, redirecting, serve_https
 from coordinator.public_run import for_everybody, without_secrets
-from swarm.errors import SwarmError
+from swarm.errors import StorageError, SwarmError
 from swarm.run_file import RunFile, dump_run
 from tests.access.attackers.crowds.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
@@ -148,6 +148,56 @@ def test_a_certificate_that_cannot_be_renewed_is_used_while_it_is_valid(
                 pass
 
 
+def test_files_that_expire_soon_are_told_once_and_expired_ones_are_refused(
+    app: FastAPI, make_run: MakeRun, tmp_path: Path
+) -> None:
+    pem, key, (port,) = tmp_path / "a.pem", tmp_path / "a.key", free_ports(1)
+    run, now = make_run(certificate="a.pem", key="a.key", port=port), datetime.datetime.now(datetime.timezone.utc)
+    for left in (8.5, 3.5, -1):
+        self_signed(HOST, pem, key, days=90, begins=now - datetime.timedelta(days=90 - left))
+        keeper, said, stop = CertificateKeeper(run, tmp_path, {}), list[str](), Looks(3)
+        keep_fresh(keeper, stop, said.append)
+        assert len(said) == (left < 7)
+        assert all("a.pem: valid until 20" in line and "; renew it (" in line for line in said)
+    with pytest.raises(CertificateError, match="renew it"), serve_https(app, run, tmp_path, print):
+        pass
+
+
+class Looks(threading.Event):
+    """Set after so many looks at the certificate."""
+
+    def __init__(self, looks: int):
+        super().__init__()
+        self._left = looks
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def test_a_certificate_that_could_not_be_written_is_not_obtained_again(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem, key, asked = tmp_path / "a.pem", tmp_path / "a.key", list[str]()
+    self_signed(HOST, pem, key)
+
+    def obtain(host: str, *_: object) -> bytes:
+        asked.append(host)
+        return key.read_bytes() + pem.read_bytes()
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise StorageError(f"{path}: no space left on device")
+
+    monkeypatch.setattr("coordinator.https.service.obtain", obtain)
+    keeper = CertificateKeeper(make_run(), tmp_path / "https", {})
+    with monkeypatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr("coordinator.https.service.write_file", full)
+        keeper.refresh()
+    keeper.refresh()
+    assert asked == [HOST]
+    keeper.certificate.context()
+
+
 def test_files_are_read_again_and_wrong_ones_are_one_line(app: FastAPI, make_run: MakeRun, tmp_path: Path) -> None:
     first, second = tmp_path / "a.pem", tmp_path / "a.key"
     (port,) = free_ports(1)
@@ -174,7 +224,7 @@ def test_files_are_read_again_and_wrong_ones_are_one_line(app: FastAPI, make_run
 
 def test_a_renewal_that_fails_is_said_once_until_it_has_worked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.https.service.LOOK_EVERY", 0.001)
-    outcomes = ["away", "away", "refused", None, "refused"]
+    outcomes = ["away", "away", "refused", None, "refused", KeyError("new"), "refused"]
     stop, said = threading.Event(), list[str]()
 
     def refresh() -> None:
@@ -182,11 +232,12 @@ def test_a_renewal_that_fails_is_said_once_until_it_has_worked(monkeypatch: pyte
         if not outcomes:
             stop.set()
         if outcome:
-            raise CertificateError(outcome)
+            raise CertificateError(outcome) if isinstance(outcome, str) else outcome
 
     keeper: Any = SimpleNamespace(refresh=refresh, describe=str)
     keep_fresh(keeper, stop, said.append)
-    assert said == ["away", "refused", "refused"]
+    unforeseen = "the certificate could not be looked at (KeyError: 'new'); see the log and report it"
+    assert said == ["away", "refused", "refused", unforeseen, "refused"]
 
 
 def test_nobody_is_told_of_the_files(make_run: MakeRun) -> None:
