@@ -30,7 +30,7 @@ from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.run_context import RunContext, RunStatus
-from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
+from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS, RANDOM, TOLD
 from coordinator.tracking.tracker import open_tracker
 from coordinator.webhooks.news import News
 from coordinator.webhooks.sender import Webhooks, read_webhooks
@@ -94,7 +94,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     check_resume(run, options, begins=begins)
     model = build_model(run, tokenizer)
     if begins:
-        initialize(model, run, tokenizer, say)
+        keep_beginning(folder, as_asked=initialize(model, run, tokenizer, say))
 
     # What all parts of the coordinator share, and who this peer is. The identity's lock keeps a second coordinator out.
     context = RunContext(run, ours, folder, open_ledger(run.coordinator.ledger, folder), say)
@@ -144,7 +144,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"or, where the program is installed: sahaj join {url}")
             for warning in warnings_about(run, url):
                 say(warning)
-            news.note_opening(begins)
+            tell_opening(news, replica.step, folder)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
             minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
@@ -219,6 +219,13 @@ def check_resume(run: RunFile, options: CoordinatorOptions, *, begins: bool) -> 
         )
 
 
+def keep_beginning(folder: Path, *, as_asked: bool) -> None:
+    """Keep for the model card whether the run begins with the embeddings that its run file asks for."""
+    (folder / RANDOM).unlink(missing_ok=True)  # of a start that came to nothing
+    if not as_asked:
+        write_file(folder / RANDOM, "")
+
+
 def closing_line(step: int, total: int, *, stopped: bool) -> str:
     """What the organizer reads when the coordinator has ended at a global step."""
     if stopped or step >= total:
@@ -258,6 +265,13 @@ def open_news(run: RunFile, webhooks: Webhooks, step: int, rollback: Rollback, a
         losses=rollback.losses(),
         stopped=lambda: access.notices.decisions.stopped,
     )
+
+
+def tell_opening(news: News, step: int, folder: Path) -> None:
+    """Tell once that the run has begun: after a start that failed late, the next one does."""
+    if step == 0 and not (folder / TOLD).exists():
+        news.note_opening()
+        write_file(folder / TOLD, "")
 
 
 def open_releaser(context: RunContext, news: News, whole: list[Checkpoint]) -> Releaser | None:

@@ -23,6 +23,7 @@ from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.run_context import RunContext
+from coordinator.state_folder import RANDOM
 from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm import clock
@@ -190,6 +191,7 @@ class CoordinatorLoop:
             sentence_order_accuracy=scores.sentence_order_accuracy if scores else None,
             unigram_loss=unigram_loss,
             below_unigram=below_unigram(scores.masked_lm_loss, unigram_loss) if scores else None,
+            random_embeddings=(self._context.folder / RANDOM).exists(),
         )
 
     def _reporting_errors(self, stop: Asked, task: Callable[[], object]) -> bool:

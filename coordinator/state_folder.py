@@ -23,7 +23,9 @@ NOTICES = "notices.json"  # what the organizer has decided
 PAUSES = "pauses.json"  # machines that their persons have ordered to pause
 PEERS = "peers.json"  # some peers, to find the swarm by after a restart
 ROLLBACKS = "rollbacks.json"  # global steps that were undone
+RANDOM = "random-embeddings"  # there if the run began with them because trainers alone have its text
 REVOKED_KEYS = "revoked-keys.json"  # personal keys that are good no longer
+TOLD = "told"  # there once webhooks were told that the run has begun
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service
 

@@ -43,6 +43,7 @@ class TrainerState:
     its exponential, `saved_at` an ISO 8601 time with its zone, `fingerprint` the digest of what peers must agree on.
     `unigram_loss` is the loss of a table of token frequencies on the same masked positions, in nats, and
     `below_unigram` how far `eval_loss` is below it.
+    `random_embeddings` says that the run file's `model.embeddings` could not be heeded: trainers alone have the text.
     Scores are None where nothing was held out, or the coordinator had to leave before it was evaluated.
     """
 
@@ -57,6 +58,7 @@ class TrainerState:
     sentence_order_accuracy: float | None = None  # from 0 to 1
     unigram_loss: float | None = None
     below_unigram: float | None = None
+    random_embeddings: bool = False
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,17 @@ def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
 
 def initialize(
     model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, say: Callable[[str], None]
-) -> None:
+) -> bool:
     """Change the random weights of a model, in place, into those with which the run begins.
+
+    Returns whether they are what the run file asks for: where trainers alone have its text, nothing is counted.
 
     Raises:
         RunFileError: `model.start_from` names no model that fits.
-        DataError: that model has another vocabulary, and the run's text cannot be read to compare the two.
+        DataError: the run's text has to be read, to count its tokens or to compare vocabularies, and cannot be.
     """
     if run.model.start_from is not None:
         warm_start(model, run, tokenizer, say)
     elif run.model.embeddings == "counted":
-        begin_with_counts(model, run, tokenizer, say)
+        return begin_with_counts(model, run, tokenizer, say)
+    return True

@@ -14,7 +14,7 @@ from coordinator.public_run import base_model
 from coordinator.release import cost
 from coordinator.release.facts import Credit, Facts
 from swarm.language import SOURCE, Language, known
-from swarm.run_file import MASK, RunFile
+from swarm.run_file import MASK
 
 TEMPLATE = Path(__file__).with_name("card.md.jinja")
 Translate = Callable[[str], str]
@@ -41,7 +41,7 @@ def card(facts: Facts) -> str:
         notebook=FILE_NAME,
         _=language.text,
         spoken=plain(Language(known(run.language) or SOURCE).name_of(run.language)),
-        beginning=_beginning(run, language.text),
+        beginning=_beginning(facts, language.text),
         probe=_probe(facts),
         scores=list(_scores(facts, language.text)),
         contributors=list(_contributors(work.credit, language)) if work else [],
@@ -76,9 +76,10 @@ def metadata(facts: Facts) -> ModelCardData:
     )
 
 
-def _beginning(run: RunFile, _: Translate) -> str:
+def _beginning(facts: Facts, _: Translate) -> str:
+    run = facts.run
     if run.model.start_from is None:
-        is_counted = run.model.embeddings == "counted"
+        is_counted = run.model.embeddings == "counted" and not facts.state.random_embeddings
         return (
             _("random weights, with word vectors computed from counts in the training text")
             if is_counted

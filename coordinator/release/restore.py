@@ -8,8 +8,8 @@ from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, Trai
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.publish import check_owner
-from coordinator.state_folder import CHECKPOINTS
-from swarm.files import whole_directory
+from coordinator.state_folder import CHECKPOINTS, RANDOM
+from swarm.files import whole_directory, write_file
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 
@@ -71,5 +71,7 @@ def _fetch(repository: HubRepository, commit: str, state: TrainerState, folder: 
     with whole_directory(path) as partial:
         for name in names:
             (downloads / name).replace(partial / name)
+    if state.random_embeddings:
+        write_file(folder / RANDOM, "")
     shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)
     return Checkpoint(path, state.step, state)

@@ -42,17 +42,15 @@ class News:
         self._shown = 0  # how often
         self._ended = self._has_ended(step)
 
-    def note_opening(self, begins: bool) -> None:
-        """Tell that the run has begun, unless it only goes on."""
-        if not begins:
-            return
+    def note_opening(self) -> None:
+        """Tell that the run has begun."""
         run, link = self._run, self._run.access.url
         about = f": {run.description}" if run.description else ""
         join = f"\nJoin: {link}" if link else ""
         self._tell(f"The run {run.name} has begun{about}{join}")
 
     def note_losses(self, losses: Iterable[float]) -> None:
-        """From now on only these held-out losses (nats) of older checkpoints count: a rollback may have undone others."""
+        """From now on these held-out losses of older checkpoints count, in nats; a rollback may have undone others."""
         self._best = min(losses, default=float("inf"))
 
     def note_step(self, step: int) -> None:

@@ -1,5 +1,6 @@
 """A run that begins with what was counted in its text."""
 
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from transformers import PreTrainedTokenizerFast
 from coordinator.evaluation.evaluator import evaluate
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
+from coordinator.initialization import counted
 from coordinator.initialization.counted import begin_with_counts, text_of
 from corpus.documents import open_documents
+from swarm.errors import DataError
 from swarm.run_file import RunFile
-from tests.coordinator.initialization.conftest import MODERNBERT, MakeRun
+from tests.coordinator.initialization.conftest import MODERNBERT, TOPICS, MakeRun
 from trainer.model import PretrainingModel, build_model, vocabulary_of
 
 
@@ -24,7 +27,7 @@ def run(request: pytest.FixtureRequest, make_run: MakeRun) -> RunFile:
 
 def begun(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> tuple[PretrainingModel, list[str]]:
     model, said = build_model(run, tokenizer), list[str]()
-    begin_with_counts(model, run, tokenizer, said.append)
+    assert begin_with_counts(model, run, tokenizer, said.append)
     return model, said
 
 
@@ -64,9 +67,39 @@ def test_text_that_only_trainers_have_leaves_random_embeddings_and_is_told(
     run: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     Path(run.resolve("text.txt")).unlink()
-    model, (_, line) = begun(run, tokenizer)
+    model, said = build_model(run, tokenizer), list[str]()
+    assert not begin_with_counts(model, run, tokenizer, said.append)
+    (line,) = said
     assert "random embeddings" in line
     assert "text.txt" in line
     drawn = build_model(run, tokenizer)
     for ours, theirs in zip(vocabulary_of(model), vocabulary_of(drawn), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_a_run_does_not_begin_while_its_text_cannot_be_read(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = "no usable data source, each failed 5 times in a row: river/text: ConnectTimeout"
+    monkeypatch.setattr(counted, "training_documents", lambda *_: failing(0, away))
+    with pytest.raises(DataError, match=rf"{away}; start again when .*, or set model\.embeddings: random"):
+        begun(run, tokenizer)
+
+
+def test_what_came_before_the_text_failed_is_counted_if_it_is_enough(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = text_of(run, tokenizer)
+    monkeypatch.setattr(counted, "training_documents", lambda *_: failing(3, "away"))
+    monkeypatch.setattr(counted, "ENOUGH", 50)
+    some = text_of(run, tokenizer)
+    assert 0 < len(some) < len(whole)
+    monkeypatch.setattr(counted, "ENOUGH", 10**9)
+    with pytest.raises(DataError, match="away"):
+        text_of(run, tokenizer)
+
+
+def failing(documents: int, reason: str) -> Iterator[str]:
+    """So many documents, and then an error."""
+    yield from TOPICS[:documents]
+    raise DataError(reason)

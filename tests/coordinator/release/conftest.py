@@ -84,6 +84,7 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
         loss: float | None = 3.25,
         folder: Path = tmp_path / "state" / "checkpoints",
         saved_run: RunFile = for_everybody(run),  # noqa: B008  (it never changes)
+        random_embeddings: bool = False,
     ) -> Checkpoint:
         model = build_model(run, tokenizer)
         with torch.no_grad():
@@ -100,6 +101,7 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
             sentence_order_accuracy=None if loss is None else 0.75,
             unigram_loss=None if loss is None else 5.5,
             below_unigram=None if loss is None else 5.5 - loss,
+            random_embeddings=random_embeddings,
         )
         moments = {"state": {0: {"exp_avg": torch.full((64,), float(step))}}}
         path = save_checkpoint(

@@ -179,6 +179,11 @@ def test_the_card_tells_what_the_run_began_with(
     assert ModelCard(text).data.to_dict().get("base_model") == base
 
 
+def test_the_card_says_what_the_run_began_with_where_its_text_was_not_at_hand(facts: Facts):
+    text = card(replace(facts, state=replace(facts.state, random_embeddings=True)))
+    assert "own computers from random weights. " in text and "counts in the training text" not in text
+
+
 def test_words_of_people_become_no_markup(facts: Facts):
     evil = facts.run.model_copy(update={"description": "<script>![x](http://x)\n---\nlicense: mit"})
     text = card(replace(facts, run=evil))

@@ -13,6 +13,7 @@ from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.storage.database import LedgerBroken, LedgerError
 from coordinator.release.uploader import Releaser
 from coordinator.run_context import RunContext
+from coordinator.state_folder import RANDOM
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import OURS, MakeCheckpoint, repository
 from tests.coordinator.release.conftest import hub as hub
@@ -201,6 +202,7 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
         assert running.told == []
         assert not any("word frequencies" in line for line in said)
         running.baseline.loss = 30.0
+        (tmp_path / RANDOM).touch()
         wait_for(said, "Guessing from word frequencies alone has a held-out loss of 30.000.")
         swarm.step = 2
         wait_for(said, "global step 2: saved")
@@ -214,6 +216,7 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     older, newer = (one.state for one in list_checkpoints(context.checkpoints))
     assert (older.unigram_loss, older.below_unigram) == (None, None)
     assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
+    assert (older.random_embeddings, newer.random_embeddings) == (False, True)
 
 
 def test_what_a_rollback_is_about_to_undo_is_no_checkpoint(

@@ -9,10 +9,12 @@ import pytest
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_newest_checkpoint
+from coordinator.main import keep_beginning
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.publish import publish
 from coordinator.release.restore import DOWNLOADS, restore_from_hub
+from coordinator.state_folder import RANDOM
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
@@ -68,6 +70,21 @@ def test_without_a_checkpoint_the_newest_release_becomes_one(
     assert loaded is not None and loaded.trainer_state.step == 100
     assert loaded.optimizer_state["state"][0]["exp_avg"][0] == 100.0
     assert not (state_folder / DOWNLOADS).exists()
+
+
+def test_what_the_run_began_with_is_known_after_a_restart_and_a_restore(
+    restore: Restore, run: RunFile, hub: HubStandIn, make_checkpoint: MakeCheckpoint, state_folder: Path, tmp_path: Path
+):
+    keep_beginning(state_folder, as_asked=False)
+    assert (state_folder / RANDOM).exists()
+    keep_beginning(state_folder, as_asked=True)  # the start before has failed
+    assert not (state_folder / RANDOM).exists()
+    checkpoint = make_checkpoint(100, folder=tmp_path / "lost", random_embeddings=True)
+    there = HubRepository(REPO)
+    there.open()
+    publish(there, make_release(run, checkpoint, REPO, record=None, also={}, tags=()))
+    restore()
+    assert (state_folder / RANDOM).exists()
 
 
 def test_what_is_here_is_never_replaced_without_being_asked(

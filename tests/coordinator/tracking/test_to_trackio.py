@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.tracking.trackio_process import FIRST_PAUSE, begun
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -120,6 +121,27 @@ def test_without_a_token_it_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Self-hosted logging requires a write token" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_is_away_at_first_is_asked_again_and_once_more_at_the_end() -> None:
+    outcomes: list[object] = [OSError("away"), OSError("away"), "curve", OSError("away"), OSError("still away")]
+    pauses: list[float] = []
+
+    def begin() -> object:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    def ends_within(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(outcomes) < 3
+
+    with pytest.warns(UserWarning, match="figures wait, and it is tried again: away") as said:
+        assert begun(begin, ends_within) == "curve"
+    assert pauses == [FIRST_PAUSE, 2 * FIRST_PAUSE] and len(said) == 1
+    with pytest.warns(UserWarning), pytest.raises(OSError, match="still away"):
+        begun(begin, ends_within)
 
 
 def test_figures_outlive_a_coordinator_that_has_no_time(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.ledger.answers import FilledSentence
+from coordinator.main import tell_opening
 from coordinator.webhooks.news import BETWEEN_CHECKPOINTS, BETWEEN_MOMENTS, LONGEST_SENTENCE, News, in_words
 from swarm.access.notices import BestCheckpoint
 from swarm.run_file import RunFile, parse_run
@@ -27,12 +28,13 @@ def state(step: int, loss: float | None, below: float | None = None) -> TrainerS
     return TrainerState("test-run", step, 64, loss, "2026-11-26T12:00:00+00:00", "digest", "sahaj", below_unigram=below)
 
 
-def test_the_beginning_is_told_once_in_a_run(run: RunFile) -> None:
+def test_the_beginning_is_told_once_in_a_run(run: RunFile, tmp_path: Path) -> None:
     told: list[str] = []
     news = News(run, told.append, step=0)
-    news.note_opening(False)
+    tell_opening(news, 5, tmp_path)  # it goes on from a release
     assert told == []
-    news.note_opening(True)
+    for _ in range(2):  # nobody has joined before the second start
+        tell_opening(news, 0, tmp_path)
     assert told == ["The run test-run has begun: a model of rivers\nJoin: https://run.example.org"]
 
 
