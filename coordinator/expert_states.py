@@ -178,7 +178,7 @@ class ExpertStates:
     def _bring_up_to_date(self) -> None:
         collected = self._collect()
         if collected.missing:
-            self._say(f"problem: the states of {collected.missing} experts did not come; older ones are kept")
+            self._say(f"problem: the states of {collected.missing} experts did not arrive; older ones are kept")
 
     def _roll_back(self, checkpoint: Path) -> None:
         if file_names.EXPERTS not in read_sums(checkpoint):

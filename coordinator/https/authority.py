@@ -18,7 +18,7 @@ WAYS_OUT = {  # by the authority's kind of problem
     "caa": "allow this authority in the CAA record of the domain",
     "connection": "let port 80 of that address lead to this machine, and open it in its firewall and the cloud's",
     "dns": "give the name an A record with this machine's address, and wait until others can look it up",
-    "rateLimited": "wait until then; a copy of the state folder brings its certificate along",
+    "rateLimited": "wait until then; copying the state folder also copies its certificate",
     "rejectedIdentifier": "the authority gives no certificates for this name; choose another one",
     "unauthorized": "the name leads to another machine, or port 80 to another program: correct its A and AAAA records",
 }

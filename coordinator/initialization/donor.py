@@ -107,7 +107,7 @@ def open_donor(run: RunFile, name: str) -> Donor:
     missing = {str(one) for one in report["missing_keys"]}
     if lost := sorted(one for one in missing if one.startswith(kind.body)):
         raise RunFileError(
-            f"model.start_from: {name} lacks {len(lost)} tensors of {run.model.kind}, {lost[0]} for one; "
+            f"model.start_from: {name} lacks {len(lost)} tensors of {run.model.kind}, for example {lost[0]}; "
             "name another model"
         )
     if len(tokenizer) > config.vocab_size:

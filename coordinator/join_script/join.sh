@@ -29,7 +29,7 @@ works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -I -c 'import app' 2>/
 
 install_program() {
     say "This joins the run $RUN ($LINK) with this computer."
-    say "Its program and PyTorch go into $home and nowhere else: some 2 GB, 6 with a GPU of NVIDIA."
+    say "Its program and PyTorch go into $home and nowhere else: about 2 GB, 6 with an NVIDIA GPU."
     say "Ctrl-C stops this at any time. To remove an unfinished installation, delete $home."
     say "To remove everything later, run: '$SAHAJ_HOME/commands/sahaj' leave '$LINK'"
     machine=$(uname -sm)
@@ -65,7 +65,7 @@ install_program() {
     rm -f "$home/ready"
     [ -d "$home/venv" ] || make_venv || fail "$home/venv: cannot be made with $python"
     choose_index
-    say "Installing PyTorch: some 200 MB to download, gigabytes for a GPU of NVIDIA ..."
+    say "Installing PyTorch: about 200 MB to download, gigabytes for an NVIDIA GPU ..."
     if [ -t 1 ]; then quiet=; else quiet=--quiet; fi # somebody wants to see how far the large download is
     add --constraint "$pins" ${index:+--extra-index-url "$index"} torch ||
         fail "PyTorch could not be installed; see above"

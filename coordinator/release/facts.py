@@ -138,7 +138,7 @@ def read_unnamed(*folders: Path) -> frozenset[str]:
 
 def unknown_names(names: Iterable[str]) -> str:
     """A warning about names in that file that nobody in the run has, perhaps by a typing error."""
-    return f"attention: {UNNAMED} has {', '.join(names)}, and nobody of that name has contributed; see the spelling"
+    return f"attention: {UNNAMED} has {', '.join(names)}, and nobody of that name has contributed; check the spelling"
 
 
 def as_listed(written: str) -> str:

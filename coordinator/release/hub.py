@@ -265,7 +265,7 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
 
 
 def _invalid_name(name: str) -> NotAllowed:
-    return NotAllowed(f"{name} is no name of a repository on the Hub; give owner/name")
+    return NotAllowed(f"{name} is not a valid repository name; give owner/name")
 
 
 def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:

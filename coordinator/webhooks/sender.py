@@ -22,7 +22,7 @@ PATIENCE = 20.0  # seconds for an answer
 
 
 class WebhookError(SahajError):
-    """The environment names a webhook that is none."""
+    """The environment names a webhook that is not one."""
 
     exit_status = 2
 
@@ -130,7 +130,7 @@ def check(url: str, place: int) -> None:
     except (ValueError, httpx.InvalidURL):
         usable = False
     if not usable:
-        raise WebhookError(f"{WEBHOOKS}: entry {place} is no https URL; separate several by spaces")
+        raise WebhookError(f"{WEBHOOKS}: entry {place} is not an https URL; separate several by spaces")
 
 
 def make_request(url: str, text: str, number: str) -> httpx.Request:

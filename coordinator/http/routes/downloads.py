@@ -60,7 +60,7 @@ def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> AP
         """A script for a shell that installs this coordinator's program and joins this run."""
         url = link(context.run, str(request.base_url))
         if url is None:
-            return problem_response(Problem.NOT_FOUND, "this address is no link to join by; use the organizer's")
+            return problem_response(Problem.NOT_FOUND, "you cannot join through this address; use the organizer's")
         headers = cache_headers(link_cache_seconds(context.run))
         content = script.script_for(url, ours, run=context.run.name, language=context.run.language)
         return Response(content, headers=headers, media_type="text/x-shellscript; charset=utf-8")

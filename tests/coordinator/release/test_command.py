@@ -72,8 +72,8 @@ def test_a_dry_run_shows_everything_and_contacts_nobody(
 @pytest.mark.parametrize(
     ("arguments", "changes", "status", "said"),
     [
-        (("{checkpoint}", "boats"), {}, 61, "boats is no name of a repository on the Hub; give owner/name"),
-        (("{checkpoint}", "a/b/c"), {}, 61, "a/b/c is no name of a repository on the Hub"),
+        (("{checkpoint}", "boats"), {}, 61, "boats is not a valid repository name; give owner/name"),
+        (("{checkpoint}", "a/b/c"), {}, 61, "a/b/c is not a valid repository name"),
         (("{state}", REPO), {}, 8, "is not a checkpoint: it has no trainer_state.json"),
         (
             ("{checkpoint}", REPO),

@@ -139,7 +139,7 @@ def test_a_service_that_hangs_holds_nobody_up_and_fills_no_memory(rooms: Rooms) 
 def test_what_is_no_webhook_is_refused_by_its_place(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good = "https://discord.com/api/webhooks/1/a"
     monkeypatch.setenv(WEBHOOKS, f"{good}  {wrong}")
-    with pytest.raises(WebhookError, match=r"^SAHAJ_WEBHOOKS: entry 2 is no https URL") as caught:
+    with pytest.raises(WebhookError, match=r"^SAHAJ_WEBHOOKS: entry 2 is not an https URL") as caught:
         read_webhooks()
     assert SECRET not in str(caught.value) and caught.value.__context__ is None
     monkeypatch.setenv(WEBHOOKS, f" {good} ")
