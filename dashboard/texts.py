@@ -143,7 +143,9 @@ def span(seconds: float) -> str:
 
 def moment(time: float, zone: datetime.tzinfo, now: float) -> str:
     """Today 18:05, 14 December 18:05; the year where it is another one."""
-    there, today = datetime.datetime.fromtimestamp(time, zone), datetime.datetime.fromtimestamp(now, zone)
+    there, today = _there(time, zone), datetime.datetime.fromtimestamp(now, zone)
+    if there is None:
+        return DASH
     if there.date() == today.date():
         return _("today {time}").format(time=f"{there:%H:%M}")
     return f"{_date(there, '' if there.year == today.year else ' y')} {there:%H:%M}"
@@ -151,7 +153,8 @@ def moment(time: float, zone: datetime.tzinfo, now: float) -> str:
 
 def day(time: float, zone: datetime.tzinfo) -> str:
     """14 December 2026."""
-    return _date(datetime.datetime.fromtimestamp(time, zone), " y")
+    there = _there(time, zone)
+    return DASH if there is None else _date(there, " y")
 
 
 def calendar_day(iso: str) -> str:
@@ -165,6 +168,14 @@ def calendar_day(iso: str) -> str:
 def file_name(*parts: str) -> str:
     """A name for a file that any system takes, from texts of any kind."""
     return re.sub(r"[^\w.-]+", "-", "-".join(parts)).strip("-.")[:80] or "card"
+
+
+def _there(time: float, zone: datetime.tzinfo) -> datetime.datetime | None:
+    """The moment in a zone; None where calendars have none."""
+    try:
+        return datetime.datetime.fromtimestamp(time, zone)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _date(there: datetime.datetime, year: str) -> str:

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/dht/records.py, which is slow to import
 _LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
+_FASTEST = 1e6  # samples a second: above any honest machine's, and one lie moves a mean no further
 
 COUNTED = ("samples", "tokens", "steps", "tokens_served")  # of a session, by the coordinator
 
@@ -106,7 +107,7 @@ def gather(
     batch = Batch()
     for report in reports:
         name = report.session_id
-        if not is_plausible(report):
+        if not is_plausible(report, now):
             logger.warning("ignored an impossible report of peer %.64r", report.peer_id)
             continue
         row = batch.sessions.get(name) or standing.get(name)
@@ -175,17 +176,18 @@ def day_of(now: float) -> datetime.date:
     return datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
 
 
-def is_plausible(report: SessionReport) -> bool:
-    """Whether a database can hold the report, and sums stay true with it.
+def is_plausible(report: SessionReport, now: float) -> bool:
+    """Whether a database can hold the report, sums stay true with it, and its times are none of the future.
 
     Record validators check types; a signed infinity or a number beyond 64 bits passes them.
     """
-    measures = (report.started, report.last_seen, report.samples_per_second, report.data_wait_fraction)
     return (
         0 <= report.step <= _LARGEST
         and 0 <= report.averaging_rounds <= _LARGEST
         and 0 <= report.averaging_failures <= _LARGEST
-        and all(-_LARGEST <= measure <= _LARGEST for measure in measures)  # not of a NaN either
+        and 0 <= report.started <= report.last_seen <= now + PRESENT_SECONDS  # not of a NaN either
+        and 0 <= report.samples_per_second <= _FASTEST
+        and 0 <= report.data_wait_fraction <= 1
         and all(
             0 <= one.step <= _LARGEST
             and 0 <= one.samples <= _LARGEST

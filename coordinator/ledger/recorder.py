@@ -228,7 +228,7 @@ def credited(
         enforces: see `averaging.log.credit`.
     """
     reports = list(reports)
-    by_id = {report.session_id: report for report in reports if is_plausible(report)}
+    by_id = {report.session_id: report for report in reports if is_plausible(report, now)}
     contributed: dict[str, list[Contribution]] = {}
     for header in headers:
         members = {member.session: member for member in header.members}
@@ -245,7 +245,7 @@ def credited(
                     loss=member.loss if member.loss is not None and 0.0 <= member.loss <= LARGEST_LOSS else 0.0,
                 )
             )
-    impossible = [report for report in reports if not is_plausible(report)]  # the ledger logs them
+    impossible = [report for report in reports if not is_plausible(report, now)]  # the ledger logs them
     found = [replace(report, contributions=tuple(contributed.get(name, ()))) for name, report in by_id.items()]
     return [*impossible, *found]
 

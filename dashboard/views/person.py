@@ -168,7 +168,7 @@ def _sessions(person: Person) -> None:
     ]
     table = pd.DataFrame(rows)
     for edge in ("start", "end"):
-        table[edge] = pd.to_datetime(table[edge], unit="s", utc=True)
+        table[edge] = pd.to_datetime(table[edge], unit="s", utc=True, errors="coerce")
     charts.draw(charts.timeline(), table, "timeline")
 
 

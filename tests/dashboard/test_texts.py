@@ -78,6 +78,11 @@ def test_a_moment_is_told_in_the_readers_zone() -> None:
     assert texts.moment(NOW + 365 * 86_400, dhaka, NOW) == "14 March 2027 18:00"
 
 
+@pytest.mark.parametrize("time", [1e12, -1e12, 1e300, float("nan"), float("inf")])
+def test_a_time_that_no_calendar_has_is_not_known(time: float) -> None:
+    assert texts.day(time, datetime.timezone.utc) == texts.moment(time, datetime.timezone.utc, NOW) == texts.DASH
+
+
 @pytest.mark.parametrize(
     "text", ["<b>x</b>", "[x](javascript:alert(1))", "*a* _b_ `c`", ":red[x]", "$x^2$", "# h", "a|b"]
 )

@@ -63,4 +63,4 @@ def test_an_impossible_loss_costs_nobody_credit(loss: float):
     odd = structs.replace(one, members=(structs.replace(one.members[0], loss=loss),))
     (report,) = credited([], [odd], (), 0.15, NOW)
     assert [one.loss for one in report.contributions] == [0.0] and report.contributions[0].samples > 0
-    assert is_plausible(report)
+    assert is_plausible(report, NOW)

@@ -26,7 +26,7 @@ def asha_and_bo(ledger: Ledger, report: Report) -> Ledger:
     ledger.record([report("a", last_seen=later, steps={1: (30, 5.0)}, **a)], now=later)
     ledger.record([report("c", last_seen=later, steps={1: (10, 5.0)}, **c)], now=later)
     ledger.record([report("b", last_seen=2 * DAY, steps={2: (20, 5.0)}, **b)], now=2 * DAY)
-    ledger.record([report("d", user="di", last_seen=1.0, device="mps")], now=2 * DAY)
+    ledger.record([report("d", user="di", started=0.0, last_seen=1.0, device="mps")], now=2 * DAY)
     return ledger
 
 
