@@ -146,6 +146,13 @@ class PeopleQueries:
         with reading(self._engine) as connection:
             return connection.scalar(newest.order_by(SessionRow.last_seen.desc()).limit(1))
 
+    def has_given(self, user: str, peer_id: str | None) -> bool:
+        """Whether a sample or a served token of a user was counted on this machine."""
+        gave = (SessionRow.samples > 0) | (SessionRow.tokens_served > 0)
+        own = select(SessionRow.peer_id).where(SessionRow.user_name == user, SessionRow.peer_id == peer_id, gave)
+        with reading(self._engine) as connection:
+            return connection.scalar(own.limit(1)) is not None
+
     def days(self, user: str) -> list[UserDay]:
         """The days on which something was counted for a user, in order."""
         own = select(DayRow).where(DayRow.user_name == user).subquery()

@@ -17,12 +17,12 @@ from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.http.request_limits import JOIN, too_many
 from coordinator.http.responses import NO_STORE, bearer, problem_response
+from coordinator.http.routes.teams import refuse_without_credit
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.public_run import without_secrets
 from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
-from swarm.access.passes import is_verified
 from swarm.identity import peer_id_of
 from swarm.milestones import Standing
 from swarm.rate_limit import RateLimit
@@ -144,17 +144,15 @@ def _standing(context: ServiceContext, user: str) -> Standing | None:
 def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
     given = give_pass(context, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
     authority = base64.b64encode(context.authority.public_key)
-    team, no_team = _enter_team(context, user, body.team) if body.team else ("", "")
+    team, no_team = _enter_team(context, user, str(peer_id_of(body.public_key)), body.team) if body.team else ("", "")
     own = {"authority": authority, "manifest": manifest, "team": team, "no_team": no_team}
     return JoinAnswer.model_validate(given | own)
 
 
-def _enter_team(context: ServiceContext, user: str, name: str) -> tuple[str, str]:
+def _enter_team(context: ServiceContext, user: str, peer_id: str, name: str) -> tuple[str, str]:
     """The team that the user is in then, or why that was not possible: nothing that keeps anybody from joining."""
     try:
-        # anybody may choose any number of names: those that nothing stands behind take no room in the ledger
-        if not is_verified(user) and not context.ledger.people.standing(user).samples:
-            return "", "for a name of your own choice that needs a sample of yours; then `sahaj team LINK join NAME`"
+        refuse_without_credit(context, user, peer_id)
         context.ledger.teams.join(user, name)
         found = context.ledger.teams.of(user)
         return (found.name if found else ""), ""

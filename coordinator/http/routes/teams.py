@@ -29,6 +29,7 @@ from coordinator.ledger.teams.membership import NO_SUCH_TEAM, Obstacle, TeamRefu
 from coordinator.ledger.teams.names import folded
 from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import Message, Refusal
+from swarm.access.passes import is_verified
 from swarm.rate_limit import RateLimit
 
 MOST_PEOPLE = 1000  # of one team
@@ -39,13 +40,14 @@ _REFUSALS = {
     Obstacle.UNKNOWN: (Refusal.MALFORMED, 404),
     Obstacle.TAKEN: (Refusal.MALFORMED, 409),
     Obstacle.TOO_MANY: (Refusal.TOO_MANY, 429),
+    Obstacle.NOTHING_GIVEN: (Refusal.NOT_ALLOWED, 403),
 }
 TAKEN: dict[int | str, dict[str, Any]] = {409: {"model": ProblemAnswer, "description": "there is one of that name"}}
 
 TeamName = Annotated[str, Query(max_length=100, description="a team's name, whatever the case of its letters")]
 
 
-class TeamOrder(Message):
+class EntryOrder(Message):
     """The team to be in."""
 
     name: str = Field(max_length=100)
@@ -85,6 +87,7 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
         if (seconds := changes.attempt(f"{user} {key.peer_id or ''}")) is not None:
             message = f"your team has changed too often; try again in {seconds} s"
             return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
+        refuse_without_credit(context, user, key.peer_id)
         change()
         return own(user)
 
@@ -94,7 +97,7 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
         return own(holder(request).user)
 
     @mine.post("/api/me/team", response_model=MyTeamAnswer, responses=NOT_FOUND | TAKEN)
-    def enter(order: TeamOrder, request: Request) -> Response:
+    def enter(order: EntryOrder, request: Request) -> Response:
         """Join a team, or create one, and be in no other."""
         key = holder(request)
         return changed(key, lambda: (teams.create if order.create else teams.join)(key.user, order.name))
@@ -113,6 +116,20 @@ async def team_refused(request: Request, error: Exception) -> Response:
     """The response where something about a team is not possible."""
     assert isinstance(error, TeamRefused)
     return refusal_response(error)
+
+
+def refuse_without_credit(context: ServiceContext, user: str, peer_id: str | None) -> None:
+    """Anybody may choose any number of names, or another's: one counts here on a machine that has given something.
+
+    Raises:
+        TeamRefused: nothing stands behind this name on this machine.
+    """
+    if not is_verified(user) and not context.ledger.people.has_given(user, peer_id):
+        message = (
+            "with a self-chosen name you can join a team once your first sample has been counted; then run "
+            "`sahaj team LINK join NAME`"
+        )
+        raise TeamRefused(Obstacle.NOTHING_GIVEN, message)
 
 
 def refusal_response(error: TeamRefused) -> Response:

@@ -28,6 +28,7 @@ class Obstacle(str, Enum):
     TAKEN = "taken"
     UNKNOWN = "unknown"
     TOO_MANY = "too_many"
+    NOTHING_GIVEN = "nothing_given"  # and the name is one that anybody can choose
 
 
 class TeamRefused(SahajError):
@@ -148,14 +149,14 @@ def _refuse_if_too_many(connection: Connection, user: str, now: float) -> None:
     count = select(func.count()).select_from(TeamRow)
     lately = count.where(TeamRow.creator == user, TeamRow.created > now - DAY)
     if connection.execute(lately).scalar_one() >= CREATED_A_DAY:
-        raise TeamRefused(Obstacle.TOO_MANY, f"one person creates at most {CREATED_A_DAY} teams a day")
+        raise TeamRefused(Obstacle.TOO_MANY, f"you can create at most {CREATED_A_DAY} teams a day")
     if connection.execute(count).scalar_one() >= MOST_TEAMS:
         gave = select(TeamDayRow.team_id)
         forgotten = (TeamRow.created < now - FORGOTTEN_AFTER) & TeamRow.team_id.not_in(gave)
         for team_id in connection.scalars(select(TeamRow.team_id).where(forgotten)).all():
             _remove(connection, team_id)
         if connection.execute(count).scalar_one() >= MOST_TEAMS:
-            raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, which is all it can have")
+            raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum")
 
 
 def _enter(connection: Connection, user: str, team_id: str, now: float) -> None:

@@ -2,11 +2,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from coordinator.access.admin_key import load_admin_key, read_admin_key
 from coordinator.ledger.rounds import LOSS, Flag
+from coordinator.ledger.storage.database import LedgerError
 from coordinator.state_folder import EVIDENCE
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
@@ -96,11 +98,26 @@ def test_one_whom_an_audit_has_shut_out_comes_back_with_the_machine(serve: Serve
     assert service.admin("unban", name="~eve").json()["banned"] == ["peer-b", "~bo"]
 
 
+def test_names_with_joiners_are_banned_and_emoji_announced(serve: Serve) -> None:
+    service = serve(open=True)
+    name, text = "~র‍্যাঁদা می‌خواهم", "Thank you 👩‍🔬"
+    assert service.admin("ban", name=name).json()["banned"] == [name]
+    assert service.admin("unban", name=name).json()["banned"] == []
+    assert service.admin("announce", text=text).json()["announcement"] == text
+
+
+def test_a_ban_ends_while_the_ledger_is_away(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = serve(open=True)
+    service.admin("ban", name="~eve")
+    monkeypatch.setattr(service.context.ledger.rounds, "flags", Mock(side_effect=LedgerError("the disk is full")))
+    assert service.admin("unban", name="~eve").json()["banned"] == []
+
+
 def test_malformed_orders_are_refused(serve: Serve) -> None:
     service = serve(open=True)
     malformed: dict[str, list[dict[str, Any]]] = {
         "restore": [{"step": -1}, {"step": "last"}],
-        "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}],
+        "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}, {"name": "a\u202eb"}],
         "allow": [{"name": "x" * 101}],
         "announce": [{"text": "two\nlines"}, {"text": "x" * 501}],
     }

@@ -15,6 +15,7 @@ from tests.coordinator.http.conftest import Service
 
 Serve = Callable[..., Service]
 Report = Callable[..., SessionReport]
+BOAT = "12D3KooWSecretPeerb"  # the machine of ~boat
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,8 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mine(service: Service, user: str, method: str = "GET", **body: Any) -> httpx.Response:
-    key, _ = issue_key(service.context.authority, service.context.run.name, user, None)
+    peer_id = BOAT if user.startswith("~") else None
+    key, _ = issue_key(service.context.authority, service.context.run.name, user, peer_id)
     headers = {"Authorization": f"Bearer {key}"}
     return service.client.request(method, "/api/me/team", json=body or None, headers=headers)
 
@@ -112,9 +114,10 @@ def test_a_team_cannot_be_changed_all_the_time(serve: Serve) -> None:
     assert mine(service, "bo", "DELETE").status_code == 200  # others may
 
 
-def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve) -> None:
+def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve, report: Report) -> None:
     service = serve(open=True)
     mine(service, "asha", "POST", name="River", create=True)
+    service.context.ledger.record([report("c", user="~boat", peer_id=service.peer["peer_id"], steps={9: (8, 5.0)})])
     answer = service.join(name="boat", team="rIver").json()
     assert (answer["team"], answer["no_team"]) == ("River", "")
     unknown = service.join(name="boat", team="Sea\u0000")
@@ -122,9 +125,28 @@ def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve) -> N
     assert (unknown.json()["team"], unknown.json()["no_team"]) == ("", "there is no team of that name in this run")
     assert mine(service, "~boat").json()["team"]["name"] == "River"
     nobody = service.join(name="made up", team="River").json()
-    assert nobody["team"] == "" and "a sample of yours" in nobody["no_team"], "names are free, the ledger's room is not"
+    assert nobody["team"] == "" and "once your first sample" in nobody["no_team"], (
+        "names are free, the ledger's room is not"
+    )
     service.join(name="boat")  # as at a renewal
     assert mine(service, "~boat").json()["team"]["name"] == "River"
+
+
+def test_a_self_chosen_name_has_a_team_by_a_machine_that_has_given_something(serve: Serve, report: Report) -> None:
+    service = serve(open=True)
+    mine(service, "asha", "POST", name="River", create=True)
+    mine(service, "~boat", "POST", name="River")
+    other = issue_key(service.context.authority, service.context.run.name, "~boat", "another of that name")[0]
+    headers = {"Authorization": f"Bearer {other}"}
+
+    def from_elsewhere() -> list[tuple[int, str]]:
+        create = service.client.post("/api/me/team", json={"name": "Sea", "create": True}, headers=headers)
+        return [problem(one) for one in (create, service.client.delete("/api/me/team", headers=headers))]
+
+    assert from_elsewhere() == [(403, "not_allowed")] * 2
+    assert mine(service, "~boat").json()["team"]["name"] == "River"
+    service.context.ledger.record([report("c", user="~boat", peer_id="another of that name", steps={9: (8, 5.0)})])
+    assert service.client.delete("/api/me/team", headers=headers).status_code == 200
 
 
 def test_an_organizer_renames_and_removes_teams(serve: Serve, report: Report) -> None:
