@@ -1,7 +1,7 @@
 """Which machines their persons have ordered to pause, on the page "My machines": kept on the disk.
 
 An order belongs to a user and a peer id, and holds for a peer whose pass names both. So it cannot concern a machine of
-somebody else, even of one who takes the same peer id or the same self-chosen name: see `PersonalKey.is_for`.
+somebody else, even of one who takes the same peer id or the same self-chosen name: see `PersonalKey`.
 """
 
 import threading

@@ -36,10 +36,6 @@ class PersonalKey:
         """When it was given, in unix seconds."""
         return self.expires - LIFETIME
 
-    def is_for(self, user: str, peer_id: str) -> bool:
-        """Whether it is for this machine of this user."""
-        return user == self.user and self.peer_id in (None, peer_id)
-
 
 def issue_key(
     authority: Authority, run_name: str, user: str, peer_id: str | None, *, good_from: float = 0.0
@@ -76,7 +72,7 @@ def read_key(shown: str, authority: bytes, run_name: str) -> PersonalKey:
     except InvalidSignature:
         raise KeyRefused("this is not a personal key of this run; get one with `sahaj me LINK`") from None
     except Exception:  # any text may come from anybody
-        raise KeyRefused("this is no personal key; get one with `sahaj me LINK`") from None
+        raise KeyRefused("this is not a personal key; get one with `sahaj me LINK`") from None
     if key.expires <= clock.now():
         raise KeyRefused("this personal key has expired; get a new one with `sahaj me LINK`")
     return key

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
+from swarm.access.user_names import BIDI_CONTROLS
+
 HUB = "https://huggingface.co/"
 HEIGHT, PADDING, LETTER, WIDE_LETTER = 20, 8, 6.5, 12.0  # pixels; letters of 11 pixels' height
-# marks that change the direction of the text after them, beyond the name
-_DIRECTION_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"))
+ISOLATED = "\u2068{}\u2069"  # a name may be written from right to left, and what is beside it is not turned around
+_DIRECTION_MARKS = dict.fromkeys(map(ord, BIDI_CONTROLS))
 _MARKDOWN = {ord(sign): f"\\{sign}" for sign in string.punctuation} | {
     ord(sign): f"&#{ord(sign)};"
     for sign in "<>&\"'@:"  # escaped even where a backslash is not
@@ -32,7 +34,7 @@ def badge(run_name: str, user: str, samples: int, rank: int, tokens_served: int 
     gave = (
         f"{readable(tokens_served)} tokens served" if tokens_served and not samples else f"{readable(samples)} samples"
     )
-    words = f"{without_direction(user)}: {gave}, rank {rank:,}"
+    words = f"{ISOLATED.format(without_direction(user))}: {gave}, rank {rank:,}"
     left_text, right_text = _width(run_name), _width(words)
     left = left_text + 2 * PADDING
     content = _BADGE.format(

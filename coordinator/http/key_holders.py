@@ -33,7 +33,7 @@ class KeyHolders:
         """
         shown = bearer(request.headers)
         if shown is None:
-            raise HTTPException(401, "show a personal key; `sahaj me LINK` gives one")
+            raise HTTPException(401, "a personal key is required; get one with `sahaj me LINK`")
         try:
             key = read_key(shown, self._context.authority.public_key, self._context.run.name)
         except KeyRefused as error:

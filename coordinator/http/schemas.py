@@ -227,7 +227,8 @@ class MyTeamAnswer(Answer):
 class MachinesAnswer(Answer):
     """What the run is computed on; nothing in it tells whose it is."""
 
-    devices: list[DeviceCount] = Field(description="those that contributed most first")
+    devices: list[DeviceCount] = Field(description="of very many kinds those that contributed most, in this order")
+    kinds: int = Field(description="of devices")
     client_mode: ModeCount = Field(description="sessions that accept no connections, as behind a firewall")
     reachable: ModeCount
     countries: list[CountryCount] = Field(description="of users who gave theirs, those with most users first")

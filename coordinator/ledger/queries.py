@@ -192,6 +192,11 @@ class PeopleQueries:
         )
         return ask(self._engine, query, DeviceCount)
 
+    def kinds(self) -> int:
+        """How many kinds of devices there are."""
+        with reading(self._engine) as connection:
+            return connection.execute(select(func.count(SessionRow.device.distinct()))).scalar_one()
+
     def hours(self) -> dict[str, float]:
         """How long sessions on devices of one name were present, in hours, the longest first."""
         seconds = func.coalesce(func.sum(SessionRow.seconds), 0.0)

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from coordinator.http.responses import UNAVAILABLE, CachedJson
+from coordinator.http.routes.public import MOST_EVALUATIONS
 from coordinator.http.schemas import ExpertAnswer, ExpertHealth, ExpertsAnswer, HostAnswer
 from coordinator.ledger.answers import EvaluationRecord
 from coordinator.run_context import ServiceContext
@@ -14,8 +15,6 @@ from experts.directory.records import Listed
 from experts.grid import Grid, all_uids
 from experts.versions import steps_taken
 from swarm.access.passes import is_verified
-
-MOST_EVALUATIONS = 1000
 
 
 def expert_routes(context: ServiceContext) -> APIRouter:

@@ -54,7 +54,7 @@ def my_machine_routes(context: ServiceContext, holder: KeyHolders) -> APIRouter:
         found = [one.peer_id for one in listed(key, order.peer_id)]
         found += [] if pause else _among(orders.of(key.user), key, order)  # the ledger may not list them any more
         if order.peer_id is not None and not found:
-            return problem_response(Problem.NOT_FOUND, "this key is for no such machine")
+            return problem_response(Problem.NOT_FOUND, "this key does not cover that machine")
         (orders.pause if pause else orders.resume)(key.user, found)
         return machines(request)
 

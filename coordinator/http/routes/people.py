@@ -207,6 +207,7 @@ def _machines(context: RunContext) -> MachinesAnswer:
     modes = people.modes()
     return MachinesAnswer(
         devices=people.devices(MOST_DEVICES),
+        kinds=people.kinds(),
         client_mode=modes[True],
         reachable=modes[False],
         countries=people.countries(),

@@ -55,9 +55,7 @@ def test_a_curve_follows_what_is_counted_after_it_was_first_asked_for(ledger: Le
 def test_a_minute_tells_who_is_there_and_what_was_done_so_far(ledger: Ledger, report: Report) -> None:
     ledger.record([report("a", last_seen=6000.0, data_wait_fraction=0.2)], now=6000.0)
     ledger.record([report("a", steps={0: (10, 5.0)}, last_seen=6030.0, data_wait_fraction=0.2)], now=6030.0)
-    ledger.record(
-        [report("b", user="bo", started=0.0, last_seen=1.0, samples_per_second=99.0)], now=6030.0
-    )  # long gone
+    ledger.record([report("b", user="bo", started=0.0, last_seen=1.0, samples_per_second=99.0)], now=6030.0)  # gone
     ledger.history.note_minute(3, averaging_seconds=2.5, now=6031.0)
     minute = ledger.history.minute_before(0.0)  # there is none by then
     assert minute is not None

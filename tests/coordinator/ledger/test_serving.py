@@ -91,9 +91,7 @@ def test_no_more_than_the_trainer_brought_and_the_rest_when_it_has_brought_more(
     assert served(ledger) == {}
     ledger.record([report("a", steps={1: (10, 5.0)}, served={HEMA: 5000})], serving=BOUND)
     assert served(ledger) == {"hema": 660}
-    ledger.record(
-        [report("a", steps={2: (10, 5.0)}, started=0.0, last_seen=0.0)], serving=BOUND
-    )  # its record has expired
+    ledger.record([report("a", steps={2: (10, 5.0)}, started=0.0, last_seen=0.0)], serving=BOUND)  # it has expired
     assert served(ledger) == {"hema": 1320}
 
 

@@ -99,13 +99,13 @@ def test_a_name_of_any_kind_has_a_page_and_a_badge(serve: Serve, ledger: Ledger,
     assert {one.tag for one in image.iter()} == {SVG + tag for tag in ("svg", "title", "rect", "g", "text")}
     words = [str(one.text) for one in image.iter(f"{SVG}text")]
     shown = user.replace("\u202e", "")
-    assert words == ["test-run", f"{shown}: 1.2M samples, rank 1"]
+    assert words == ["test-run", f"\u2068{shown}\u2069: 1.2M samples, rank 1"]
     assert all(float(one.attrib["textLength"]) > 0 for one in image.iter(f"{SVG}text"))
 
 
 def test_a_badge_has_room_for_all_that_it_says() -> None:
     image = ElementTree.fromstring(badge("r", "নদী-漢字", 999, 1200))
-    assert image.attrib["aria-label"] == "r | নদী-漢字: 999 samples, rank 1,200"
+    assert image.attrib["aria-label"] == "r | \u2068নদী-漢字\u2069: 999 samples, rank 1,200"
     texts = list(image.iter(f"{SVG}text"))
     assert float(texts[-1].attrib["x"]) + float(texts[-1].attrib["textLength"]) < float(image.attrib["width"])
 
@@ -179,6 +179,7 @@ def test_machines_tell_nobodys_name(serve: Serve, ledger: Ledger) -> None:
         ("2 cores", 2, 80),
         ("Tesla T4", 3, 12),
     ]
+    assert machines["kinds"] == 2
     assert machines["client_mode"] == {"sessions": 3, "present": 0, "samples": 12}
     assert machines["reachable"] == {"sessions": 2, "present": 0, "samples": 80}
     assert machines["countries"] == [{"country": "GB", "people": 2}, {"country": "BD", "people": 1}]

@@ -125,9 +125,7 @@ def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve, repo
     assert (unknown.json()["team"], unknown.json()["no_team"]) == ("", "there is no team of that name in this run")
     assert mine(service, "~boat").json()["team"]["name"] == "River"
     nobody = service.join(name="made up", team="River").json()
-    assert nobody["team"] == "" and "once your first sample" in nobody["no_team"], (
-        "names are free, the ledger's room is not"
-    )
+    assert nobody["team"] == "" and "once your first sample" in nobody["no_team"], "names are free, room is not"
     service.join(name="boat")  # as at a renewal
     assert mine(service, "~boat").json()["team"]["name"] == "River"
 
