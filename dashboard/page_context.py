@@ -40,7 +40,7 @@ def zone() -> datetime.tzinfo:
     """The reader's time zone, as the browser says."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
-    except (OSError, ValueError):  # none that this machine knows
+    except (OSError, ValueError, KeyError):  # none that this machine knows
         return datetime.timezone.utc
 
 

@@ -26,13 +26,14 @@ def leaderboard() -> None:
         if table.empty:
             st.caption(_("Nobody whose name contains “{name}”.").format(name=texts.name(wanted)))
             return
-    _rows(table)
-    here = sum(1 for one in found.value if one.sessions_present)
+    _rows(table, f"leaders {chosen} {wanted}")
+    progress = page_context.coordinator().progress().value  # the table may leave out those at its end
+    people = (progress.users_ever if PERIODS[chosen] == "run" else None) or len(found.value)
     st.caption(
         _(
             "{people}, {n} here now (●). Choose a row to see somebody's page. Names with ~ are self-chosen; the others "
             "are Hugging Face accounts."
-        ).format(people=texts.people(len(found.value)), n=texts.number(here))
+        ).format(people=texts.people(people), n=texts.number(progress.users_present))
     )
 
 
@@ -58,7 +59,7 @@ def _table(at: float, period: str, zone: str, language: str, _leaders: list[Lead
     )
 
 
-def _rows(table: pd.DataFrame) -> None:
+def _rows(table: pd.DataFrame, key: str) -> None:
     most = float(table[_("Share")].max()) or 1.0
     columns = {
         "Rank": st.column_config.NumberColumn("#", width=40),
@@ -78,9 +79,8 @@ def _rows(table: pd.DataFrame) -> None:
         "Hub": st.column_config.LinkColumn("Hub", display_text=_("profile")),
         "user": None,
     }
-    row = choose_row(table, columns, "leaders")
-    if row is not None:
-        user = str(table["user"].iloc[row])
+    user = choose_row(table, columns, key, "user")
+    if user is not None:
         st.page_link(
             navigation.page("person"),
             label=_("The page of {name}").format(name=texts.name(user)),

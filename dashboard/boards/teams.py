@@ -16,7 +16,7 @@ def teams() -> None:
     if not found.value:
         frame.nothing_yet(_("No team yet"), _("To start one: `sahaj team LINK create NAME`."))
         return
-    _rows(_table(found.at, chosen, current(), found.value))
+    _rows(_table(found.at, chosen, current(), found.value), f"teams {chosen}")
     st.caption(
         _(
             "What members give while in a team stays with the team, even after they leave. Choose a row to see a "
@@ -40,7 +40,7 @@ def _table(at: float, period: str, language: str, _teams: list[Team]) -> pd.Data
     )
 
 
-def _rows(table: pd.DataFrame) -> None:
+def _rows(table: pd.DataFrame, key: str) -> None:
     most = float(table[_("Share")].max()) or 1.0
     columns = {
         "Rank": st.column_config.NumberColumn("#", width=40),
@@ -51,9 +51,9 @@ def _rows(table: pd.DataFrame) -> None:
         _("Here now"): st.column_config.NumberColumn(format="localized"),
         "name": None,
     }
-    row = choose_row(table, columns, "teams")
-    if row is not None:
-        link_to(str(table["name"].iloc[row]))
+    name = choose_row(table, columns, key, "name")
+    if name is not None:
+        link_to(name)
 
 
 def link_to(name: str) -> None:

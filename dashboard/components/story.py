@@ -55,6 +55,7 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
     people = [(one.time, one.users) for one in history.minutes]
     most = max((users for _, users in people), default=0.0)
     newcomers = sorted((one.first_seen, one.user) for one in leaders if one.first_seen is not None)
+    told = np.linspace(0, len(newcomers) - 1, min(len(newcomers), MOST_NEWCOMERS)).astype(int)
     step_at = _along(times, [(begin, 0.0), *((time, float(one.step)) for time, one in steps)])
     fill_steps = [one.step for one in fills]
     return {
@@ -64,7 +65,7 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
         "scale": [f"{top:.2f}", f"{bottom:.2f}"],
         "people": [(across(time), round(1 - users / most, 4)) for time, users in people] if most else [],
         "mostPeople": texts.number(math.ceil(most)),
-        "newcomers": [(across(time), texts.line(user, 24)) for time, user in newcomers[:MOST_NEWCOMERS]],
+        "newcomers": [(across(time), texts.line(user, 24)) for time, user in (newcomers[one] for one in told)],
         "fills": [[_told(one) for one in fill.sentences[:SENTENCES]] for fill in fills],
         "moments": {
             "day": [texts.day(float(time), zone) for time in times],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from dashboard import frame, page_context, texts
+from dashboard import frame, page_context
 from dashboard.api.answers import Checkpoint, Fill, History
 from dashboard.api.client import Found
 from dashboard.charts import curve_tables as tables
@@ -13,6 +13,7 @@ from dashboard.charts import specifications as charts
 from dashboard.language import _, current, mark
 from dashboard.views.sentences import show_sentence, way_to
 
+STEP, MOVED = "fill-step", "fill-moved"  # in the session: the slider, and where its reader left it
 SMOOTHINGS = {mark("None"): 0.0, mark("Some"): 0.8, mark("Strong"): 0.95}
 
 
@@ -104,11 +105,18 @@ def _sentences() -> None:
 def _chosen(fills: list[Fill]) -> int:
     """The index of the checkpoint that the reader looks at: the newest one until they move."""
     if len(fills) == 1:
-        st.caption(_("At global step {step}.").format(step=texts.number(fills[0].step)))
+        st.caption(_("At global step {step}.").format(step=f"{fills[0].step:,}"))
         return 0
     steps = [fill.step for fill in fills]
-    step = st.select_slider(_("At global step"), steps, value=steps[-1], format_func=texts.number, key="fill-step")
-    return steps.index(step) if step in steps else len(steps) - 1
+    moved = st.session_state.get(MOVED)
+    st.session_state[STEP] = moved if moved in steps else steps[-1]
+
+    def remember() -> None:
+        chosen = st.session_state[STEP]
+        st.session_state[MOVED] = None if chosen == steps[-1] else chosen
+
+    step = st.select_slider(_("At global step"), steps, format_func="{:,}".format, key=STEP, on_change=remember)
+    return steps.index(step)
 
 
 def _swarm() -> None:

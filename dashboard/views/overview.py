@@ -66,11 +66,13 @@ def _how_far() -> None:
 
 
 def _who_is_here() -> None:
-    here = [one for one in page_context.coordinator().leaders("run").value if one.sessions_present]
+    coordinator = page_context.coordinator()
+    here = [one for one in coordinator.leaders("run").value if one.sessions_present][:NAMES_SHOWN]
     if here:
-        names = ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN])
-        if len(here) > NAMES_SHOWN:
-            names = _("{names} and {n} more").format(names=names, n=texts.number(len(here) - NAMES_SHOWN))
+        names = ", ".join(texts.name(one.user) for one in here)
+        more = coordinator.progress().value.users_present - len(here)
+        if more > 0:
+            names = _("{names} and {n} more").format(names=names, n=texts.number(more))
         st.markdown(_("**Here now:** {names}").format(names=names))
     st.page_link(navigation.page("people"), label=_("Who makes it happen"), icon=":material/groups:")
 
@@ -176,6 +178,7 @@ def _figures() -> None:
                 value,
                 shown and lately.format(change=shown, n=duration),
                 delta_color="normal" if change and change > 0 else "off",
+                delta_arrow="down" if change and change < 0 else "up",  # the sign may stand inside the words
                 border=True,
                 height="stretch",
                 help=meaning,

@@ -4,7 +4,7 @@ import datetime
 
 from dashboard import texts
 from dashboard.api.answers import Evaluation, Fill, Guess, History, Leader, Minute, Sentence, Step
-from dashboard.components.story import MOMENTS, make_story
+from dashboard.components.story import MOMENTS, MOST_NEWCOMERS, make_story
 from dashboard.views.sentences import BLANK
 
 BEGIN = 1_790_000_000.0
@@ -53,6 +53,13 @@ def test_newcomers_come_in_their_order_and_their_names_are_one_line() -> None:
     (first_at, first), late = make_story(history(), [], came, UTC)["newcomers"]
     assert (first_at, late) == (0.0, (0.75, "late"))
     assert first.startswith("~first x") and first.endswith("…") and len(first) == 24
+
+
+def test_of_very_many_newcomers_some_of_all_times_are_told() -> None:
+    crowd = [Leader(user=f"u{n}", samples=1, first_seen=BEGIN + n / 10, last_seen=BEGIN) for n in range(2001)]
+    told = make_story(history(), [], crowd, UTC)["newcomers"]
+    assert (len(told), told[0], told[-1]) == (MOST_NEWCOMERS, (0.0, "u0"), (1.0, "u2000"))
+    assert [0.45 < place < 0.55 for place, _ in told].count(True) == MOST_NEWCOMERS // 10
 
 
 def test_a_gap_without_a_guess_stays_one() -> None:
