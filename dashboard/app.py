@@ -30,7 +30,7 @@ def main() -> None:
     try:
         page.run()
     except Away as away:
-        frame.nothing_yet(_("These figures are not available now"), texts.plain(str(away)))
+        frame.not_now(away, _("{problem}. Reload the page to try again."))
     language.choose()
 
 

@@ -54,11 +54,15 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
         try:
             show()
         except Away as away:
-            problem = texts.plain(str(away))
-            why = _("{problem}. The page tries again by itself.").format(problem=problem[:1].upper() + problem[1:])
-            nothing_yet(_("These figures are not available now"), why)
+            not_now(away, _("{problem}. The page tries again by itself."))
 
     st.fragment(run_every=intervals * page_context.refresh())(part)()
+
+
+def not_now(away: Away, why: str) -> None:
+    """In the place of figures that there are not; `why` has a place for the problem."""
+    problem = texts.plain(away.told())
+    nothing_yet(_("These figures are not available now"), why.format(problem=problem[:1].upper() + problem[1:]))
 
 
 def paint_first() -> None:
@@ -129,7 +133,7 @@ def no_contact(away: Away) -> None:
         st.title(":material/cloud_off: " + _("No contact yet"), anchor=False, text_alignment="center")
         st.markdown(
             _("The run's coordinator at {url} cannot be reached: {problem}.").format(
-                url=f"`{page_context.url().replace('`', '')}`", problem=texts.plain(str(away))
+                url=f"`{page_context.url().replace('`', '')}`", problem=texts.plain(away.told())
             ),
             text_alignment="center",
         )

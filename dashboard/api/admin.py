@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from dashboard.api.answers import Decisions, Flag
 from dashboard.api.keyed import Keyed, NotKnown
+from dashboard.language import mark
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,7 @@ class Orders(Keyed):
     """The organizer's part of the API."""
 
     PREFIX: ClassVar[str] = "admin"
-    WRONG_KEY: ClassVar[str] = "this is not the admin key of this run"
+    WRONG_KEY: ClassVar[str] = mark("this is not the admin key of this run")
 
     def decisions(self) -> Decisions:
         """What is decided now."""

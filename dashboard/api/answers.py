@@ -62,9 +62,7 @@ class Progress(Answer):
     eval_loss: float | None = None
     unigram_loss: float | None = None
     below_unigram: float | None = None
-    sessions_present: int
     users_present: int
-    samples_per_second: float
     paused: bool
     stopped: bool
     announcement: str
@@ -153,7 +151,6 @@ class Fill(Answer):
     """What the model of a checkpoint fills into the fixed sentences."""
 
     step: int
-    time: float | None = None
     sentences: list[Sentence] = []
 
 
@@ -161,7 +158,6 @@ class Checkpoint(Answer):
     """A checkpoint that the coordinator holds."""
 
     step: int
-    samples: int = 0
     eval_loss: float | None = None
     perplexity: float | None = None
     sentence_order_accuracy: float | None = None
@@ -189,7 +185,6 @@ class Session(Answer):
     """One process of a person."""
 
     device: str
-    client_mode: bool = False
     started: float
     last_seen: float
     present: bool = False
@@ -221,7 +216,6 @@ class Person(Answer):
     avatar: str | None = None
     rank: int | None = None
     samples: int
-    tokens: int = 0
     hours: float = 0.0
     share: float = 0.0
     tokens_served: int = 0
@@ -265,6 +259,7 @@ class Machines(Answer):
     """What the run is computed on."""
 
     devices: list[Device] = []
+    kinds: int | None = None
     client_mode: Sessions = Sessions()
     reachable: Sessions = Sessions()
     countries: list[Country] = []
@@ -302,7 +297,6 @@ class Decisions(Answer):
     """What the organizer has decided."""
 
     banned: list[str] = []
-    allowed: list[str] = []
     announcement: str = ""
     paused: bool = False
     stopped: bool = False

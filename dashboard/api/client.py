@@ -21,7 +21,9 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from dashboard.api.answers import Checkpoint, Experts, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.problem import Problem
 from dashboard.api.team_answers import Team, TeamPage
+from dashboard.language import mark
 
 T = TypeVar("T")
 
@@ -30,11 +32,12 @@ WORTH_WAITING = 0.25  # seconds to wait for a newer answer where there is an old
 MOST_QUESTIONS = 300  # remembered; the pages themselves ask about a dozen, and one for each person looked at
 MOST_AT_A_TIME = 4  # requests
 LONGEST_ANSWER = 16 << 20  # bytes
+TOO_LATE = mark("the coordinator did not answer in time")
 POINTS = 600  # of a curve: more cannot be told apart on a screen
 
 
-class Away(Exception):
-    """The coordinator does not answer, and nothing is known from before. The message is one line for people."""
+class Away(Problem):
+    """The coordinator does not answer, and nothing is known from before."""
 
 
 class NotThere(Exception):
@@ -156,7 +159,7 @@ class Coordinator:
             wait([pending], timeout=2 * PATIENCE if question.found is None else WORTH_WAITING)
         if question.found is not None:
             return question.found
-        raise question.problem or Away("the coordinator has not answered yet")
+        raise question.problem or Away(mark("the coordinator has not answered yet"))
 
     def _renew(self, question: _Question, path: str, kind: Any, parameters: dict[str, str]) -> None:
         """In a worker. What is not understood counts as no answer."""
@@ -166,18 +169,18 @@ class Coordinator:
         except NotThere as missing:
             question.found, question.problem = None, missing
         except ValidationError:
-            self._keep_old(question, f"{self.url} answers, but not as a coordinator of Sahaj does")
+            self._keep_old(question, Away(mark("{url} answers, but not as a coordinator of Sahaj does"), url=self.url))
         except Away as away:
-            self._keep_old(question, str(away))
+            self._keep_old(question, away)
         finally:
             with self._lock:
                 question.pending = None
 
-    def _keep_old(self, question: _Question, problem: str) -> None:
-        question.problem = Away(problem)
+    def _keep_old(self, question: _Question, problem: Away) -> None:
+        question.problem = problem
         question.due = self.clock() + self.refresh  # its sign of life is looked for as often as anything
         if question.found is not None:
-            question.found = Found(question.found.value, question.found.at, problem)
+            question.found = Found(question.found.value, question.found.at, str(problem))
 
     def _get(self, path: str, parameters: dict[str, str]) -> bytes:
         until = time.monotonic() + PATIENCE
@@ -189,24 +192,20 @@ class Coordinator:
                 }:  # 422: no name that anybody could have
                     raise NotThere(path)
                 if answer.status_code == 404:
-                    raise Away(f"the coordinator has no {path}; it is older than these pages")
+                    raise Away(mark("the coordinator has no {path}; it is older than these pages"), path=path)
                 if answer.status_code != 200:
-                    raise Away(f"the coordinator cannot answer now (status {answer.status_code})")
+                    status = answer.status_code
+                    raise Away(mark("the coordinator cannot answer now (status {status})"), status=status)
                 content = bytearray()
                 for piece in answer.iter_bytes():
                     content += piece
                     if len(content) > LONGEST_ANSWER:
-                        raise Away(f"the coordinator's answer is longer than {LONGEST_ANSWER >> 20} MB")
+                        raise Away(mark("the coordinator's answer is longer than {n} MB"), n=LONGEST_ANSWER >> 20)
                     if time.monotonic() > until:
-                        raise Away("the coordinator did not answer in time")
+                        raise Away(TOO_LATE)
                 return bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Away(_in_words(error)) from None
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
-        self._http.close()
 
 
 def _read(content: bytes, kind: Any) -> Any:
@@ -223,10 +222,10 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
-        return "the coordinator did not answer in time"
+        return TOO_LATE
     if isinstance(error, httpx.ConnectError):
-        return "nobody answers at the coordinator's address"
-    return "the connection to the coordinator broke off"
+        return mark("nobody answers at the coordinator's address")
+    return mark("the connection to the coordinator broke off")
 
 
 def is_loopback(url: str) -> bool:

@@ -7,12 +7,14 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from dashboard.api.client import is_loopback
+from dashboard.api.problem import Problem
+from dashboard.language import mark
 
 PATIENCE = 10.0  # seconds
 
 
-class OrderRefused(Exception):
-    """The request was not carried out; the message says why, in one line for people."""
+class OrderRefused(Problem):
+    """The request was not carried out."""
 
 
 class NotKnown(OrderRefused):
@@ -28,7 +30,7 @@ class Keyed:
     """Such a part at the coordinator's URL. Each method may raise `OrderRefused`."""
 
     PREFIX: ClassVar[str]
-    WRONG_KEY: ClassVar[str]  # what is said of a key that is not good here
+    WRONG_KEY: ClassVar[str]  # what is said of a key that no request can carry
 
     url: str
     key: str = field(repr=False)
@@ -47,13 +49,10 @@ class Keyed:
                 trust_env=not is_loopback(self.url),
             )
         except (httpx.HTTPError, httpx.InvalidURL):
-            raise OrderRefused("the coordinator cannot be reached; nothing was changed, as far as is known") from None
-        if answer.status_code in (401, 403):
-            raise WrongKey(self.WRONG_KEY)
-        if answer.status_code == 404:
-            raise NotKnown(_reason(answer))
+            away = mark("the coordinator cannot be reached; nothing was changed, as far as is known")
+            raise OrderRefused(away) from None
         if answer.status_code != 200:
-            raise OrderRefused(_reason(answer))
+            raise _refusal(answer)
         return answer.content
 
     @staticmethod
@@ -61,11 +60,12 @@ class Keyed:
         try:
             return TypeAdapter(kind).validate_json(content)
         except ValidationError:
-            raise OrderRefused("the coordinator's answer is not understood") from None
+            raise OrderRefused(mark("the coordinator's answer is not understood")) from None
 
 
-def _reason(answer: httpx.Response) -> str:
+def _refusal(answer: httpx.Response) -> OrderRefused:
+    kind = {401: WrongKey, 403: WrongKey, 404: NotKnown}.get(answer.status_code, OrderRefused)
     try:
-        return str(answer.json()["message"])
+        return kind(str(answer.json()["message"]))
     except (ValueError, KeyError, TypeError):
-        return f"the coordinator refused (status {answer.status_code})"
+        return kind(mark("the coordinator refused (status {status})"), status=answer.status_code)

@@ -5,6 +5,14 @@ from typing import ClassVar
 
 from dashboard.api.answers import Answer
 from dashboard.api.keyed import Keyed
+from dashboard.language import mark
+
+NOT_GOOD = (  # what the coordinator says of keys
+    mark("this is not a personal key; get one with `sahaj me LINK`"),
+    mark("this is not a personal key of this run; get one with `sahaj me LINK`"),
+    mark("this personal key has expired; get a new one with `sahaj me LINK`"),
+    mark("this personal key has been revoked; get a new one with `sahaj me LINK`"),
+)
 
 
 class MyMachine(Answer):
@@ -32,7 +40,7 @@ class Me(Keyed):
     """A person's part of the API."""
 
     PREFIX: ClassVar[str] = "me"
-    WRONG_KEY: ClassVar[str] = "this is not a personal key for this run, or it has expired; get one with sahaj me LINK"
+    WRONG_KEY: ClassVar[str] = NOT_GOOD[0]
 
     def machines(self) -> MyMachines:
         """All that the key is for."""

@@ -8,7 +8,7 @@ from dashboard.api.answers import Expert, Experts, Host
 from dashboard.charts import specifications as charts
 from dashboard.language import _, mark
 
-HEALTH = {"serving": mark("served"), "standby": mark("copy only"), "none": mark("nobody has it")}
+HEALTH = {"serving": mark("served"), "standby": mark("copy only"), "none": mark("no host has it")}
 MOST_NAMED = 3  # hosts that keep a copy
 
 
@@ -97,7 +97,7 @@ def _hosts(hosts: list[Host]) -> None:
         _("Serves"): st.column_config.NumberColumn(format="localized", help=_("experts")),
         _("Copies"): st.column_config.NumberColumn(format="localized", help=_("of experts that others serve")),
         _("Waiting"): st.column_config.NumberColumn(
-            format="%.2f s", help=_("Work waiting in its queue, in seconds; from 2 s on it refuses requests.")
+            format="%.2f s", help=_("Work waiting in its queue, in seconds; above 2 s it refuses requests.")
         ),
     }
     st.dataframe(table, hide_index=True, column_config=columns, placeholder="", key="hosts")

@@ -39,7 +39,7 @@ def _figures(machines: Machines) -> None:
     present = firewalled.present + reachable.present
     figures = (
         (_("Devices now"), texts.number(present)),
-        (_("Kinds of device"), texts.number(len(machines.devices))),
+        (_("Kinds of device"), texts.number(machines.kinds)),
         (_("In client mode now"), texts.number(firewalled.present)),
         (_("Reachable now"), texts.number(reachable.present)),
         (_("Sessions so far"), texts.number(firewalled.sessions + reachable.sessions)),

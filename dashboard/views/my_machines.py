@@ -22,7 +22,8 @@ def show() -> None:
     """What the machines do or, without a key, how to get one."""
     st.subheader(_("My machines"), anchor=False)
     if PARAMETER in st.query_params:
-        st.session_state[KEY] = st.query_params[PARAMETER].strip()
+        if key := st.query_params[PARAMETER].strip():
+            st.session_state[KEY] = key
         del st.query_params[PARAMETER]  # so that it is in no picture of the screen, and in no link that is passed on
     if KEY in st.session_state:
         frame.keep_new(_machines)
@@ -53,12 +54,13 @@ def _machines() -> None:
     me = Me(page_context.url(), st.session_state[KEY])
     try:
         found = me.machines()
-    except WrongKey:
-        st.session_state[RESULT] = _("This is not a personal key for this run, or it has expired.")
+    except WrongKey as refused:
+        st.session_state[RESULT] = texts.plain(refused.told())
         _forget()
         st.rerun(scope="app")
     except OrderRefused as refused:
-        frame.nothing_yet(_("This page cannot be shown now"), texts.plain(str(refused)))
+        frame.nothing_yet(_("This page cannot be shown now"), texts.plain(refused.told()))
+        _forget_button()
         return
     if refused_order := st.session_state.pop(RESULT, None):
         st.error(refused_order)
@@ -82,7 +84,7 @@ def _machines() -> None:
         if _is_safe()
         else _("**This page is not encrypted.** Anyone who intercepts the key can do everything here that you can.")
     )
-    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
+    _forget_button()
 
 
 def _for_all(me: Me, machines: list[MyMachine]) -> None:
@@ -134,12 +136,16 @@ def _button(label: str, me: Me, peer_id: str | None, *, pause: bool) -> None:
         try:
             (me.pause if pause else me.resume)(peer_id)
         except OrderRefused as refused:
-            st.session_state[RESULT] = texts.plain(str(refused))
+            st.session_state[RESULT] = texts.plain(refused.told())
         st.rerun(scope="fragment")
 
 
 def _is_safe() -> bool:
     return is_private(page_context.url()) and (not st.context.url or is_private(st.context.url))
+
+
+def _forget_button() -> None:
+    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
 
 
 def _forget() -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import frame, page_context, texts
 from dashboard.api.admin import Orders
-from dashboard.api.answers import Decisions, Flag
+from dashboard.api.answers import Decisions
 from dashboard.api.client import is_private
 from dashboard.api.keyed import OrderRefused, WrongKey
 from dashboard.language import _
@@ -58,7 +58,7 @@ def _key_form() -> None:
     try:
         Orders(page_context.url(), key.strip()).decisions()
     except OrderRefused as refused:
-        st.error(texts.plain(str(refused)))
+        st.error(texts.plain(refused.told()))
         return
     st.session_state[KEY] = key.strip()
     st.rerun()
@@ -67,12 +67,13 @@ def _key_form() -> None:
 def _decisions_page() -> None:
     orders = Orders(page_context.url(), st.session_state[KEY])
     try:
-        decisions, flags = orders.decisions(), orders.flags()
+        decisions = orders.decisions()
     except WrongKey:
         del st.session_state[KEY]
         st.rerun(scope="app")
     except OrderRefused as refused:
-        frame.nothing_yet(_("This page cannot be shown now"), texts.plain(str(refused)))
+        frame.nothing_yet(_("This page cannot be shown now"), texts.plain(refused.told()))
+        _forget_button()
         return
     result = st.session_state.pop(RESULT, None)
     if result:
@@ -83,8 +84,8 @@ def _decisions_page() -> None:
         _announcement(orders, decisions)
     with people:
         _people(orders, decisions)
-    _flags(flags)
-    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
+    _flags(orders)
+    _forget_button()
 
 
 def _state(orders: Orders, decisions: Decisions) -> None:
@@ -133,8 +134,13 @@ def _people(orders: Orders, decisions: Decisions) -> None:
             _order(_("Unban"), orders, "unban", name=banned)
 
 
-def _flags(flags: list[Flag] | None) -> None:
+def _flags(orders: Orders) -> None:
     st.markdown(_("**Flags**"))
+    try:
+        flags = orders.flags()
+    except OrderRefused as refused:  # they are in the ledger, which may be away
+        st.caption(texts.plain(refused.told()))
+        return
     if not flags:
         old = _("This coordinator is too old to raise flags.")
         st.caption(old if flags is None else _("No flags: nothing odd has been seen about any peer."))
@@ -169,8 +175,12 @@ def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:
         orders.give(order, **body)
         st.session_state[RESULT] = (True, done)
     except OrderRefused as refused:
-        st.session_state[RESULT] = (False, texts.plain(str(refused)))
+        st.session_state[RESULT] = (False, texts.plain(refused.told()))
     st.rerun()
+
+
+def _forget_button() -> None:
+    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
 
 
 def _forget() -> None:

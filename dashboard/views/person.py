@@ -2,6 +2,7 @@
 
 import datetime
 import time
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import pandas as pd
@@ -53,7 +54,7 @@ def _person() -> None:
     share, sessions = st.columns(2, gap="large")
     with share:
         st.subheader(_("Share of each day"), anchor=False)
-        _days(person)
+        show_days(person.days, "days")
     with sessions:
         st.subheader(_("Sessions"), anchor=False)
         _sessions(person)
@@ -140,15 +141,16 @@ def _card(person: Person, run: Run) -> None:
     )
 
 
-def _days(person: Person) -> None:
-    if not person.days:
+def show_days(given: Sequence[Day], key: str) -> None:
+    """What a person or a team gave on each day, until today."""
+    if not given:
         frame.nothing_yet(_("No day yet"), _("A day counts with the first sample that goes into a global step."))
         return
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    days = [*person.days, Day(day=today)]  # of none until now, so that the chart reaches to the present
+    days = [*given, Day(day=today)]  # of none until now, so that the chart reaches to the present
     table = pd.DataFrame([{"day": one.day, "share": one.share, "samples": one.samples} for one in days])
     table["day"] = pd.to_datetime(table["day"], errors="coerce")
-    charts.draw(charts.days(), table, "days")
+    charts.draw(charts.days(), table, key)
 
 
 def _sessions(person: Person) -> None:

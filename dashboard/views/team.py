@@ -6,8 +6,8 @@ import streamlit as st
 from dashboard import frame, page_context, texts
 from dashboard.api.client import NotThere
 from dashboard.api.team_answers import TeamPage
-from dashboard.charts import specifications as charts
 from dashboard.language import _
+from dashboard.views.person import show_days
 
 ROWS_SEEN = 14
 
@@ -40,19 +40,10 @@ def _team() -> None:
     share, people = st.columns(2, gap="large")
     with share:
         st.subheader(_("Share of each day"), anchor=False)
-        _days(team)
+        show_days(team.days, "team-days")
     with people:
         st.subheader(_("People"), anchor=False)
         _people(team)
-
-
-def _days(team: TeamPage) -> None:
-    if not team.days:
-        frame.nothing_yet(_("No day yet"), _("A day counts with the first sample that goes into a global step."))
-        return
-    table = pd.DataFrame([{"day": one.day, "share": one.share, "samples": one.samples} for one in team.days])
-    table["day"] = pd.to_datetime(table["day"], errors="coerce")
-    charts.draw(charts.days(), table, "team-days")
 
 
 def _people(team: TeamPage) -> None:

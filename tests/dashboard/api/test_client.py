@@ -37,10 +37,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def coordinator(server: CountingServer, clock: Clock) -> Iterator[Coordinator]:
-    asked = Coordinator(server.url, INTERVAL, clock)
-    yield asked
-    asked.close()
+def coordinator(server: CountingServer, clock: Clock) -> Coordinator:
+    return Coordinator(server.url, INTERVAL, clock)
 
 
 def test_fifty_viewers_at_once_make_one_request(coordinator: Coordinator, server: CountingServer) -> None:
