@@ -6,6 +6,7 @@ import streamlit as st
 from dashboard import frame, navigation, page_context, texts
 from dashboard.api.answers import Leader
 from dashboard.boards.rows import PERIODS, choose_period, choose_row
+from dashboard.charts.curve_tables import moments
 from dashboard.language import _, current
 
 
@@ -50,9 +51,7 @@ def _table(at: float, period: str, zone: str, language: str, _leaders: list[Lead
             _("Tokens served"): [one.tokens_served for one in _leaders],
             _("Machine hours"): [one.hours for one in _leaders],
             _("Sessions"): [one.sessions for one in _leaders],
-            _("Last seen"): pd.to_datetime(
-                [one.last_seen for one in _leaders], unit="s", utc=True, errors="coerce"
-            ).tz_convert(zone),
+            _("Last seen"): moments([one.last_seen for one in _leaders]).dt.tz_convert(zone),
             "Hub": [texts.hub_page(one.user, one.verified) for one in _leaders],
             "user": [one.user for one in _leaders],
         }

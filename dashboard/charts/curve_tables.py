@@ -14,7 +14,14 @@ from dashboard.charts.specifications import FREQUENCIES, HELD_OUT, STEP, TIME, T
 from dashboard.language import _, current
 
 MOST_CHECKPOINTS = 60  # marked on the curve
+LAST = 2.0**32  # unix seconds, in the year 2106
 KEPT = 24  # tables: some axes and smoothings of the newest history
+
+
+def moments(times: Sequence[float]) -> pd.Series:
+    """Unix times as moments (UTC); none where a machine has said what no clock shows."""
+    known = pd.Series(times, dtype=float)
+    return pd.to_datetime(known.where(known.between(0, LAST)), unit="s", utc=True)
 
 
 def loss_table(history: Found[History], checkpoints: list[Checkpoint], axis: str, smoothing: float) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from dashboard.api.answers import Day, Milestone, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.boards.teams import link_to
 from dashboard.charts import specifications as charts
+from dashboard.charts.curve_tables import moments
 from dashboard.components.mounting import component
 from dashboard.language import _, current, mark
 
@@ -170,7 +171,7 @@ def _sessions(person: Person) -> None:
     ]
     table = pd.DataFrame(rows)
     for edge in ("start", "end"):
-        table[edge] = pd.to_datetime(table[edge], unit="s", utc=True, errors="coerce")
+        table[edge] = moments(table[edge])
     charts.draw(charts.timeline(), table, "timeline")
 
 

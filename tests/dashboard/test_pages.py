@@ -268,8 +268,8 @@ def test_curves_are_drawn_against_step_and_time(show: Callable[..., AppTest], ax
 
 def test_machines_are_listed_without_names(show: Callable[..., AppTest], small: Served) -> None:
     app = show("machines")
-    assert not app.exception
-    devices = small.ask("machines").json()["devices"]
+    devices, kinds = (small.ask("machines").json()[name] for name in ("devices", "kinds"))
+    assert not app.exception and figures(app)["Kinds of device"] == str(kinds)
     table = app.dataframe[0].value
     assert list(table["Device"]) == [one["device"] for one in devices]
     assert "user-0" not in words(app) + table.to_csv()

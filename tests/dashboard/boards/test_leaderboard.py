@@ -30,3 +30,4 @@ def test_everybody_is_counted(monkeypatch: pytest.MonkeyPatch, period: str, peop
     app.segmented_control(key="period").set_value(period).run()
     assert not app.exception
     assert app.caption[0].value.startswith(people)
+    assert list(app.dataframe[0].value["Last seen"].isna()) == [False, True], "no clock shows what ~eve says"
