@@ -46,9 +46,9 @@ def follow_notices(dht: DHT, gate: Gate) -> None:
 
 
 def _fetch(dht: DHT, gate: Gate) -> None:
-    """Use what is newer than what we know. Anybody may write under the key; only what the authority signed counts."""
+    """Use what is newer than what we know, and signed by the authority."""
     for entry in entries(dht, notices_key(gate.run_name), ANSWER_TIMEOUT).values():
         try:
             gate.take_notice(entry.value)
-        except Exception as error:  # of another author; the next one may be the authority's
+        except Exception as error:  # the next one may be good
             logger.debug(f"notices were ignored: {error!r}")

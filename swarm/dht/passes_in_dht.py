@@ -23,7 +23,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST as NOTICES
 from swarm.access.notices import notices_key
-from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.passes import PassRefused, check_pass, is_coordinators, read_pass
 from swarm.access.refusals import caller, count_refusal
 from swarm.identity import Identity, peer_id_of
 
@@ -126,6 +126,8 @@ class PassValidator(RSASignatureValidator):
         check_pass(read_pass(shown), self._gate.authority, self._gate.run_name, peer_id, NEVER_EXPIRED)
         if not math.isfinite(record.expiration_time) or record.expiration_time > clock.now() + LONGEST_LIFE:
             raise PassRefused(f"{peer_id} wrote a record that would stay for too long")
+        if record.key == self._notices and not is_coordinators(shown):  # others' would fill the answers to all peers
+            raise PassRefused(f"{peer_id} wrote notices, and is not the coordinator")
         if not _is_own_subkey(record.subkey, key_bytes, peer_id):
             raise PassRefused(f"{peer_id} wrote under somebody else's subkey")
 

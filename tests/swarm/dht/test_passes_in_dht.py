@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from hivemind.dht.routing import DHTID
+from hivemind.dht.storage import DictionaryDHTValue
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import P2P
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
@@ -19,6 +20,7 @@ from hivemind.utils.auth import AuthRole, AuthRPCWrapper
 from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST, Notices, notices_key, sign_notices
 from swarm.access.passes import Authority, load_authority
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.passes_in_dht import LONGEST_LIFE, LONGEST_VALUE, PassAuthorizer, PassValidator
 from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.hivemind_patches.dht_protocol import PassProtocol
@@ -101,6 +103,31 @@ def together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Calla
         asyncio.run(whole())
 
     return run
+
+
+def test_an_answer_lives_no_longer_than_its_records(together: Callable[..., None]):
+    """Else one that says to live for ever would hide what others know of the key, and be passed on."""
+
+    async def story(peers: Peers) -> None:
+        alice, bob = await peers.start("alice"), await peers.start("bob")
+        empty, lying, soon = DHTID.generate(), DHTID.generate(), get_dht_time() + 60
+        bob.protocol.storage.store(empty, DictionaryDHTValue(), math.inf)
+        told = DictionaryDHTValue(maxsize=7)
+        told.store(b"subkey", b"value", soon)
+        told.latest_expiration_time = math.inf
+        bob.protocol.storage.store(lying, told, math.inf)
+        answers = await alice.protocol.call_find(bob.protocol.p2p.peer_id, [empty, lying])
+        assert answers is not None and answers[empty][0] is None
+        found = answers[lying][0]
+        assert found is not None
+        assert found.expiration_time == found.value.latest_expiration_time == soon
+        assert found.value.maxsize > 7 and found.value.get(b"subkey").value == b"value"
+        with told.freeze():
+            told.maxsize = "any"
+            answers = await alice.protocol.call_find(bob.protocol.p2p.peer_id, [lying])
+        assert answers is not None and answers[lying][0] is not None
+
+    together(story)
 
 
 def test_members_hear_each_other(together: Callable[..., None]):
@@ -244,12 +271,16 @@ def test_a_record_expires_at_some_time(alice: Author, bob: Author, lifetime: flo
     assert not bob.validator.validate(alice.record(lifetime=lifetime))
 
 
-def test_a_record_has_a_length(alice: Author, bob: Author):
+def test_only_the_coordinator_writes_notices(author: Callable[..., Author], alice: Author, bob: Author):
     notices = DHTID.generate(source=notices_key(RUN)).to_bytes()
+    assert bob.validator.validate(author(COORDINATOR).record(value=b"x" * LONGEST, key=notices))
+    assert not bob.validator.validate(author(COORDINATOR).record(value=b"x" * 2 * LONGEST, key=notices))
+    assert not bob.validator.validate(alice.record(key=notices))
+
+
+def test_a_record_has_a_length(alice: Author, bob: Author):
     assert bob.validator.validate(alice.record(value=b"x" * (LONGEST_VALUE // 2)))
     assert not bob.validator.validate(alice.record(value=b"x" * LONGEST_VALUE))
-    assert bob.validator.validate(alice.record(value=b"x" * LONGEST, key=notices))
-    assert not bob.validator.validate(alice.record(value=b"x" * 2 * LONGEST, key=notices))
     assert not bob.validator.validate(alice.record(MSGPackSerializer.dumps(b"x" * LONGEST_VALUE)))
 
 
