@@ -17,7 +17,7 @@ from swarm.errors import TokenizerError
 RAREST = 1e-6
 # The alphabet is decided on so many characters at the beginning of the text, which are held in memory
 SAMPLE_CHARACTERS = 20_000_000
-# Characters that belong to the language anyhow may take this share of the vocabulary, or are not added
+# The characters of the language itself are added if they take at most this share of the vocabulary
 CERTAIN_SHARE = 1 / 4
 # The trainer's time grows with the square of the longest word; on one of 300,000 characters it crashes
 LONGEST_WORD = 1_000

@@ -141,8 +141,8 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
         f"The model has hidden size {size.width}, {size.layers} layers and a vocabulary of {course.vocabulary:,} "
         "tokens. "
-        f"{course.samples:,} samples in {course.steps:,} global steps of {course.batch:,} take {course.duration}, "
-        "by estimate.",
+        f"{course.samples:,} samples in {course.steps:,} global steps of {course.batch:,} take an estimated "
+        f"{course.duration}.",
         f"Why not a larger model: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",

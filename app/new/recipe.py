@@ -207,7 +207,7 @@ def _from_measured(value: str, size: Size) -> str:
 
 def _averaging(course: Course) -> Section:
     recipe, batch = course.size.recipe, course.batch
-    why = "the smallest that the days suffice for: small steps teach more"
+    why = "the smallest for which there is time: small steps teach more"
     if batch > recipe.measured_batch:
         why += f"; beyond the measured {recipe.measured_batch:,}"
     small = recipe is MUON

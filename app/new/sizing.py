@@ -90,13 +90,12 @@ def choose(text: Text, speed: Speed, days: float) -> Choice:
             break
         larger = course
     if course.steps < FEWEST_STEPS:
-        of, more = f"these volunteers compute in {days:g} days", "days or machines"
+        given = f"these volunteers compute only {course.samples:,} samples in {days:g} days"
+        way_out = "allow more days or add machines"
         if course.limit == "text":
-            of, more = f"{amount(text.tokens)} tokens of text give in {PASSES} passes", "text"
-        raise SizingError(
-            f"{course.samples:,} samples is what {of}; the smallest model needs {FEWEST_STEPS * course.batch:,}, "
-            f"so give more {more}"
-        )
+            given = f"{amount(text.tokens)} tokens of text give only {course.samples:,} samples in {PASSES} passes"
+            way_out = "add text"
+        raise SizingError(f"{given}; the smallest model needs {FEWEST_STEPS * course.batch:,}: {way_out}")
     return Choice(course, larger)
 
 

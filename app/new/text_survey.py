@@ -74,7 +74,7 @@ def look(source: DataSource, console: Console | None = None) -> Seen:
             total = documents
     if documents < LEAST_DOCUMENTS or characters < LEAST_CHARACTERS:
         raise DataError(
-            f"{source.name}: {documents:,} documents with {characters:,} characters are too little text; at least "
+            f"{source.name}: too little text, {documents:,} documents with {characters:,} characters; at least "
             f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
         )
     rng.shuffle(sample)

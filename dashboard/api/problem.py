@@ -1,4 +1,4 @@
-"""What is said where the coordinator gives no answer: raised in English, told in the language of whoever reads it."""
+"""What is said where the coordinator gives no answer: raised in English, told in the language of its reader."""
 
 from dashboard.language import _
 

@@ -54,7 +54,7 @@ def _bubbles() -> None:
     left = len(found.value) - drawn
     caption = _("Each bubble is a person: its area shows how much they gave, its colour when they were last here.")
     if left > 0:
-        others = _("The {n} people who gave most are drawn; {left} more are in the table.")
+        others = _("The bubbles show the {n} top contributors; {left} more are in the table.")
         caption = f"{caption} {others.format(n=drawn, left=texts.number(left))}"
     st.caption(caption)
 

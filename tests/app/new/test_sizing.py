@@ -115,9 +115,9 @@ def test_rounds_that_wait_for_lines_get_a_larger_batch():
 
 
 def test_too_few_volunteers_too_little_text_or_none_that_average_are_told():
-    with pytest.raises(SizingError, match=r"6,080 samples is what these volunteers compute in 0\.9 days"):
+    with pytest.raises(SizingError, match=r"compute only 6,080 samples in 0\.9 days"):
         choose(text(math.inf), lambda run: 0.1, 0.9)
-    with pytest.raises(SizingError, match=r"samples is what 10,000 tokens of text give in .* so give more text"):
+    with pytest.raises(SizingError, match=r"10,000 tokens of text give only .* samples in .*: add text"):
         choose(text(1e4), speed(GPUS), 10.0)
     with pytest.raises(SizingError, match="no volunteer could average"):
         choose(text(math.inf), lambda run: 0.0, 10.0)

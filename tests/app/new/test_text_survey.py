@@ -46,7 +46,7 @@ def test_of_a_large_text_only_the_beginning_is_read(told, tokens, tmp_path, monk
 @pytest.mark.parametrize("documents, words", [(19, 900), (60, 20)])
 def test_too_little_text_is_refused(documents: int, words: int, tmp_path: Path):
     source = source_of(str(write_text(tmp_path / "text.jsonl", documents, words)), "text")
-    with pytest.raises(DataError, match=f"{documents} documents with .* characters are too little text"):
+    with pytest.raises(DataError, match=f"too little text, {documents} documents with .* characters"):
         look(source)
 
 
