@@ -42,7 +42,7 @@ def contributions(header: Header, *, enforces: bool = False) -> Iterator[Contrib
     bounds = counted([one.user for one in header.members], weights, header.on_probation) if enforces else weights
     loud = loudness(header) if enforces else {}
     for member, bound in zip(header.members, bounds, strict=True):
-        missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
+        missing = sum(len(one.chunks) for one in header.exclusions if one.session == member.session)
         if member.weight and chunks > missing:
             share = Fraction(chunks - missing, chunks)
             if enforces:

@@ -8,14 +8,14 @@ import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 from msgspec.structs import replace
 
 from averaging.log.packing import Packed, pack
 
-FORMAT = 3  # of the encoding below
+FORMAT = 4  # of the encoding below
 
 
 def peer_of(session: str) -> str:
@@ -67,10 +67,15 @@ def plausible(loud: Iterable[tuple[str, float]], members: Iterable[Member]) -> t
 
 
 class Exclusion(Packed, frozen=True):
-    """A sender whose gradient is missing from one chunk of the mean."""
+    """A sender whose gradient is missing from some chunks of the mean."""
 
     session: str
-    chunk: int  # index in the whole vector
+    chunks: tuple[int, ...]  # indices in the whole vector, in their order
+
+
+def exclusions_of(missing: Mapping[str, Collection[int]]) -> tuple[Exclusion, ...]:
+    """Of the chunks that each sender misses, in the one order that headers have."""
+    return tuple(Exclusion(one, tuple(sorted(set(missing[one])))) for one in sorted(missing) if missing[one])
 
 
 class SnapshotName(Packed, frozen=True):

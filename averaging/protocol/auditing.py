@@ -116,7 +116,7 @@ class Auditing:
 
 def senders_of(header: Header, chunk: int) -> tuple[str, ...]:
     """Sessions whose pieces are in the mean of a chunk, in the order of the sum."""
-    excluded = {one.session for one in header.exclusions if one.chunk == chunk}
+    excluded = {one.session for one in header.exclusions if chunk in one.chunks}
     return tuple(sorted(one.session for one in header.members if one.buffers and one.session not in excluded))
 
 

@@ -276,6 +276,7 @@ class WantLog(Message, frozen=True):
     """Tell me what follows the head at which I stand, or else a snapshot and what follows it."""
 
     head: Head | None  # None: I have no state yet
+    known: Head | None = None  # the newest one that is the run's for sure, whether I have its state or not
 
 
 class Log(Message, frozen=True):
@@ -284,6 +285,7 @@ class Log(Message, frozen=True):
     entries: tuple[Entry, ...]
     snapshot: SnapshotName | None  # to be loaded first; the entry of its step is among the entries
     anchor: Anchor | None = None  # the newest one of the chain
+    goes_on: bool = False  # these are the first ones of a log that is too long; ask again, as far as they prove it
 
 
 class WantHeaders(Message, frozen=True):

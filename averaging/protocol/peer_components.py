@@ -98,7 +98,7 @@ class Components:
             members = {member.session for member in header.members}
             self.progress.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot, now)
-        self.progress.choice.decided(entry.certificate.ballot, now)
+        self.progress.choice.decided(entry.certificate.ballot, header.ballot, now)
         self.auditing.committed(header, now)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)

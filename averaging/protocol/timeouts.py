@@ -18,6 +18,7 @@ class Timeouts:
     resend: float = 1.0  # between two sendings of what may have been lost
     fetch: float = 1.5  # in which something has to come of what a source was asked for
     absence: float = 20.0  # without a message of a convener, or without a commit though the batch is full
+    word: float = 300.0  # of a voter that says to convene, for a step: then others may take over
     succession: float = 3.0  # between two candidates that may take over
     forget: float = 60.0  # after which a silent peer is dropped from the view
 

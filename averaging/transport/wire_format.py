@@ -48,7 +48,7 @@ _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in
 _MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
-VERSION = 10  # of everything that peers tell each other
+VERSION = 11  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 SLICE = 32 * 2**10  # bytes of a message that go at once, at most
 _HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")

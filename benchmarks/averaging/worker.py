@@ -144,7 +144,8 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         if isinstance(action, Apply):
             header, upload = action.entry.header, optimizer.upload
             brought = sum(1 for one in header.members if one.weight)
-            journal.note("has", step=header.step, members=brought, excluded=len(header.exclusions), upload=upload)
+            excluded = sum(len(one.chunks) for one in header.exclusions)
+            journal.note("has", step=header.step, members=brought, excluded=excluded, upload=upload)
         put(machine, action)
 
     def plans(chunks: int, members: Sequence[MemberProfile]) -> Planned:

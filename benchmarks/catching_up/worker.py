@@ -121,8 +121,10 @@ def _optimizer(
     """One that writes down what it applies, what it loads, and when it opens a ballot."""
 
     def applied(entry: Entry) -> None:
-        weights = {one.user: one.weight for one in entry.header.members if one.weight}
-        journal.note("applied", step=entry.header.step, weights=weights, excluded=len(entry.header.exclusions))
+        header = entry.header
+        weights = {one.user: one.weight for one in header.members if one.weight}
+        excluded = sum(len(one.chunks) for one in header.exclusions)
+        journal.note("applied", step=header.step, weights=weights, excluded=excluded)
 
     optimizer = CollaborativeOptimizer(membership, parameters, applied)
     shell, connection = optimizer._shell, optimizer._connection

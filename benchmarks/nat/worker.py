@@ -133,7 +133,8 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         if isinstance(action, Apply):
             header = action.entry.header
             brought = sum(1 for one in header.members if one.weight)
-            journal.note("has", step=header.step, members=brought, excluded=len(header.exclusions))
+            excluded = sum(len(one.chunks) for one in header.exclusions)
+            journal.note("has", step=header.step, members=brought, excluded=excluded)
         put(machine, action)
 
     def plans(chunks: int, members: Sequence[MemberProfile]) -> Planned:

@@ -267,7 +267,7 @@ def _only_compares() -> Any:
 
 
 def _any_log() -> Any:
-    return patch.object(Trust, "believes", lambda self, session, log, chain, now: trust._is_whole(log, self._run))
+    return patch.object(Trust, "believes", lambda self, session, log, *_: trust._is_whole(log, self._run))
 
 
 def _rest_for_ever() -> Any:
@@ -281,25 +281,25 @@ MUTANTS = (
     Mutant("apply on proposal", 1, (_apply_on_proposal,)),
     Mutant("coordinator's quorum of one", 1, (_votes(lambda n, ties: min(1, n) if ties else n // 2 + 1),)),
     Mutant("takeover at half", 1, (_votes(lambda n, ties: (n + 1) // 2),)),
-    Mutant("first ballot after a restart at half", 3, (_any_coordinator_breaks_ties,)),
+    Mutant("first ballot after a restart at half", 1, (_any_coordinator_breaks_ties,)),
     Mutant("accepted headers in calls are ignored", 2, (_accepted_is_ignored,)),
-    Mutant("the lowest accepted header is proposed", 6, (_lowest_accepted,)),
-    Mutant("coordinator forgets what it proposed", 29, (_tie_breaker_forgets,)),
-    Mutant("promises are forgotten", 17, (_promises_are_forgotten,)),
+    Mutant("the lowest accepted header is proposed", 5, (_lowest_accepted,)),
+    Mutant("coordinator forgets what it proposed", 2, (_tie_breaker_forgets,)),
+    Mutant("promises are forgotten", 9, (_promises_are_forgotten,)),
     Mutant("accept without parts", 1, (_accepts_without_parts,)),
     Mutant("goodbye without content", 27, (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", 27, (_goodbyes_despite_promises,)),
     Mutant("any proposal is believed", 4, (_always(peer_components, "objection", ""),)),
     Mutant("contacts do not come with proposals", 7, (_always(Contacts, "evidence", ()),)),
-    Mutant("a restarted session votes", 1, sessions_survive=True),
+    Mutant("a restarted session votes", 2, sessions_survive=True),
     Mutant("buffers are merged on retry", 2, (_merged_buffers,)),
     Mutant("a committed buffer is offered again", 1, (_buffers_stay,)),
-    Mutant("the longest chain beats votes", 10, (_longest_chain_wins,)),
+    Mutant("the longest chain beats votes", 26, (_longest_chain_wins,)),
     Mutant("chunks of two reducers are mixed", 3, (_mixed_chunks,)),
     Mutant("full weight is credited despite exclusions", 2, (_full_credit,)),
-    Mutant("the ledger is keyed by step and peer", 14, (_ledger_by_step,)),
-    Mutant("headers that were missed are not asked for", 78, (_always(Backfilling, "tick", None),)),
-    Mutant("snapshots are compared by digest", 85, (_always(Adopting, "compared", None),)),
+    Mutant("the ledger is keyed by step and peer", 26, (_ledger_by_step,)),
+    Mutant("headers that were missed are not asked for", 117, (_always(Backfilling, "tick", None),)),
+    Mutant("snapshots are compared by digest", 20, (_always(Adopting, "compared", None),)),
     Mutant("snapshots of other processors are not taken over", 15, (_only_compares,)),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
     Mutant("any signature is believed", 4, (_always(Signatures, "has", True),)),
@@ -308,8 +308,8 @@ MUTANTS = (
     Mutant("votes are not signed", 4, (_always(quorum, "_is_signed", True),)),
     Mutant("anybody resets", 4, (_resets_of_anybody,)),
     Mutant("any log is believed", 1, (_any_log,)),
-    Mutant("all rest, and for ever, if a plan says so", 18, (_rest_for_ever,)),
+    Mutant("all rest, and for ever, if a plan says so", 9, (_rest_for_ever,)),
     # the second one is that of the peer that has lied
     Mutant("any weight is believed", 2, (_always(Settings, "may_bring", True), _always(peer, "members_objection", ""))),
-    Mutant("snapshots are not named by headers", 21, (_always(trust, "_is_named", True),)),
+    Mutant("snapshots are not named by headers", 5, (_always(trust, "_is_named", True),)),
 )

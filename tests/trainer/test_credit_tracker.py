@@ -24,7 +24,7 @@ def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
     parts = (Part(BELA, ("a", "b", "c", "d")),)
     credit.record(entry(1, 1, members=(brought, other), parts=parts), {ASHA}, now=10.0)
     credit.record(
-        entry(2, 2, members=(brought, other), parts=parts, exclusions=(Exclusion(ASHA, 3),)), {ASHA}, now=12.0
+        entry(2, 2, members=(brought, other), parts=parts, exclusions=(Exclusion(ASHA, (3,)),)), {ASHA}, now=12.0
     )
     assert (credit.samples, credit.tokens, credit.steps) == (8 + 6, 100 + 75, 2)
     assert (credit.loss, credit.swarm_samples) == (6.5, 64)

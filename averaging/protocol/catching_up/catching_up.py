@@ -110,24 +110,32 @@ class CatchingUp:
         self._want(now)
         if not self._claims or now < self._asked_at + self._timeouts.fetch:
             return
-        if (self.entries or self._log) and now < self._asked_at + 5 * self._timeouts.fetch:
+        if (self.entries or self._log or self._trust.proof) and now < self._asked_at + 5 * self._timeouts.fetch:
             return
         heads = (claim.head for claim in self._claims.values())
         best = functools.reduce(lambda best, head: head if supersedes(head, best) else best, heads)
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
-        self._asked, self._asked_at = self._asked + 1, now
-        source = holders[self._asked % len(holders)]
+        self._asked += 1
+        self._ask(holders[self._asked % len(holders)], ours, now)
+
+    def _ask(self, source: str, ours: Head | None, now: float) -> None:
+        self._asked_at = now
         self._vain[peer_of(source)] = self._vain.get(peer_of(source), (0, now))[0] + 1, now
-        self._send(source, WantLog(ours))
+        self._send(source, WantLog(ours, self._trust.known))
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
         if not log.entries or peer_of(session) not in self._vain or self._is_ignored(session, now):
             return  # it was not asked, or is not believed
-        ours = chain.head if chain else None
-        if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
+        ours, tip = chain.head if chain else None, log.entries[-1].header
+        proof = self._trust.proof
+        is_new = _is_ahead(tip.head, ours) if not log.goes_on else proof is None or proof.last != tip
+        if is_new and self._trust.believes(session, log, chain, now):
             del self._vain[peer_of(session)]
-            self.believed(session, log, chain, now)
+            if log.goes_on:
+                self._ask(session, ours, now)
+            else:
+                self.believed(session, log, chain, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """Follow a log that is the run's."""

@@ -1,6 +1,6 @@
 """What a peer holds of the log: its chain, the chunks of updates, snapshots; and what of it others may have."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName, shared_step, supersedes
@@ -12,7 +12,8 @@ from averaging.protocol.messages import Anchor, Log, WantLog
 from averaging.protocol.session import Session
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
-LONGEST = 6 * 2**20  # bytes of headers and certificates beyond which an answer has no more than it must
+LONGEST = 6 * 2**20  # bytes of headers and certificates beyond which they are told part by part
+PART = 2**20  # bytes of a part
 ROOM = 7 * 2**20  # bytes of them that fit into a message
 
 
@@ -147,29 +148,42 @@ class HeldLog:
             return
         # those of a coordinator are named by its authority
         named = [one for one in self.snapshots if self._is_coordinator or self._is_named(one)]
-        newest = (named or self.snapshots)[-1]
-        self._send(sender, Log(tuple(self._entries_for(newest, want.head)), newest, self.anchor))
+        self._send(sender, self._log_with((named or self.snapshots)[-1], want))
 
-    def _entries_for(self, snapshot: SnapshotName, reader: Head | None) -> list[Entry]:
-        """Those that voters are chosen by, and if there is room, those since one that the reader takes for the run's.
+    def _log_with(self, snapshot: SnapshotName, want: WantLog) -> Log:
+        """A snapshot, entries that voters are chosen by, and all since one that the reader takes for the run's.
 
-        That is the anchor's, or the last one that it has itself.
+        That is the anchor's, or the last one that it has itself, or has seen the proof of. Where these are too many,
+        it gets the first of them.
         """
         assert self.chain is not None
-        first, oldest = snapshot.step - quorum.WINDOW, self.chain.first
+        first, ours = snapshot.step - quorum.WINDOW, self.chain.head
         known = [self.anchor.head.step] if self.anchor is not None else []
-        if reader is not None and shared_step(self.chain.head, reader) >= oldest:
-            known.append(shared_step(self.chain.head, reader))
-        entries = [*self.chain.since(min(first, max(known, default=first))), *self._to_come]
-        return entries if sum(map(_size, entries)) <= LONGEST else self.chain.since(first)
+        known += [shared_step(ours, want.head)] if want.head is not None else []
+        known += [want.known.step] if want.known is not None and self._has(want.known) else []
+        since = min(first, max((step for step in known if step >= self.chain.first), default=first))
+        if since == first:
+            return Log((*self.chain.since(first), *self._to_come), snapshot, self.anchor)
+        following = self._from(since)
+        entries = [next(following), *fitting(following, LONGEST)]
+        if entries[-1].header == self.tip:
+            return Log((*entries, *self._to_come), snapshot, self.anchor)
+        return Log((entries[0], *fitting(entries[1:], PART)), None, self.anchor, goes_on=True)
+
+    def _from(self, step: int) -> Iterator[Entry]:
+        """Those from a step on, of which only some are unpacked at a time."""
+        assert self.chain is not None
+        tip = self.chain.tip.step
+        for after in range(step - 1, tip, MOST_ENTRIES):
+            yield from self.chain.between(after, min(after + MOST_ENTRIES, tip))
 
 
-def fitting(entries: Iterable[Entry]) -> list[Entry]:
-    """The first ones, as many as an answer has room for, and at least one."""
+def fitting(entries: Iterable[Entry], room: int = ROOM) -> list[Entry]:
+    """The first ones, as many as there is room for, and at least one."""
     found, size = list[Entry](), 0
     for entry in entries:
         size += _size(entry)
-        if found and size > ROOM:
+        if found and size > room:
             break
         found.append(entry)
     return found

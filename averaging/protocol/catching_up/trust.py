@@ -13,9 +13,10 @@ agree, for a minute.
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Header, extends, supersedes
+from averaging.log.header import Entry, Head, Header, extends, supersedes
 from averaging.protocol import credentials as signed
 from averaging.protocol.commit.quorum import is_committed
 from averaging.protocol.contacts import Contacts
@@ -26,12 +27,21 @@ ENOUGH = 3  # users
 REMEMBERED = 60.0  # seconds for which an anchor, or a log without one, counts after it was heard of last
 
 
+@dataclass(frozen=True)
+class Proof:
+    """The part of a log that is proved already, where it is too long for one answer."""
+
+    first: Header  # of the run for sure, from which it began
+    last: Header
+
+
 class Trust:
     """Decides which logs to believe."""
 
     def __init__(self, contacts: Contacts, run: str, credentials: Credentials):
         self._contacts, self._run, self._credentials = contacts, run, credentials
         self.anchor: Anchor | None = None  # the newest one that others tell
+        self.proof: Proof | None = None  # of a log that is told part by part
         self._heard_at = 0.0
         self._told: dict[str, tuple[frozenset[str], float]] = {}  # headers of logs without an anchor, by user
         self._since: float | None = None  # when the first of them came
@@ -51,12 +61,23 @@ class Trust:
             self.anchor, self._heard_at = anchor, now
         return True
 
+    @property
+    def known(self) -> Head | None:
+        """The newest head that is the run's for sure, whether this peer has its state or not."""
+        if self.proof is not None:
+            return self.proof.last.head
+        return self.anchor.head if self.anchor is not None else None
+
     def follows(self, previous: Header, entry: Entry) -> bool:
         """Whether an entry is the one after a header of the run."""
         return is_committed(previous, entry, self._credentials)
 
     def believes(self, session: str, log: Log, chain: Chain | None, now: float) -> bool:
-        """Whether this is the run's log, as far as a peer with this chain can know."""
+        """Whether this is the run's log, as far as a peer with this chain can know.
+
+        Of a part of a log it says whether it follows from what is known; the last one decides about the whole.
+        """
+        proof, self.proof = self.proof, None
         entries = log.entries
         if not _is_whole(log, self._run):
             return False
@@ -64,7 +85,7 @@ class Trust:
         if log.snapshot is not None and not _is_named(log, told, self.anchor):
             return False
         previous = chain.tip if chain is not None and entries[0].header.previous == chain.tip.digest else None
-        at = self._anchored(log, chain, told)
+        at = self._anchored(log, chain, told, proof)
         if at is None and previous is None:
             return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
         self._since, self._told = None, {}
@@ -73,15 +94,21 @@ class Trust:
         assert first is not None
         if not self._all_follow(first, follows):
             return False
+        if proof is not None and first == proof.last:
+            first = proof.first
+        if log.goes_on:
+            self.proof = Proof(first, entries[-1].header)
+            return True
         return log.snapshot is None or self._contains_anchor(first, entries[-1].header)
 
     def _all_follow(self, first: Header, entries: Sequence[Entry]) -> bool:
         pairs = zip((first, *(one.header for one in entries)), entries, strict=False)
         return all(self.follows(previous, entry) for previous, entry in pairs)
 
-    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None) -> int | None:
+    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None, proof: Proof | None) -> int | None:
         """The newest of the log's entries that is known to be the run's."""
         known = {one.head.digest for one in (told, self.anchor) if one is not None}
+        known |= {proof.last.digest} if proof is not None else set()
 
         def is_anchor(header: Header) -> bool:
             own = chain.at(header.step) if chain is not None else None

@@ -9,10 +9,9 @@ with the proposal, for those that the DHT has not told of it.
 What it does not see: gradients that are made up, and members that a convener has left out.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from averaging.log.header import Header, HeaderKind, Member, SnapshotName, plausible
+from averaging.log.header import Header, HeaderKind, Member, SnapshotName, exclusions_of, plausible
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
@@ -124,8 +123,9 @@ def _update(header: Header, chunks: int) -> str:
     if len(header.chunks) != chunks or not all(part.chunks for part in header.parts):
         return f"it has {len(header.chunks)} of {chunks} chunks"
     senders = {member.session for member in header.members if member.buffers}
-    excluded = Counter(header.exclusions)
-    if any(one.session not in senders or not 0 <= one.chunk < chunks or excluded[one] > 1 for one in excluded):
+    missing = {one.session: set(one.chunks) for one in header.exclusions}
+    there = all(session in senders and absent <= set(range(chunks)) for session, absent in missing.items())
+    if not there or header.exclusions != exclusions_of(missing):
         return "it excludes what was not there"
     if any(part.loud != plausible(part.loud, header.members) for part in header.parts):
         return "it calls gradients loud that cannot be"

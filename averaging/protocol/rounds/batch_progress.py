@@ -217,7 +217,7 @@ class BatchProgress:
         self._reported_at, self._reported_samples = now, samples
         self.views.note(self._contacts.me.session, head, samples, now)
         tip = self._log.chain.tip if self._log.chain is not None else None
-        if not self.leads(now):
+        if not self._session.me.is_coordinator:  # several voters may lead at a time, and each needs to know of all
             message = Report(head, samples)
             for session in self.choice.report_to(tip, self._contacts.others, now):
                 self._send(session, message)

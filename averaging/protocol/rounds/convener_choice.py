@@ -2,7 +2,8 @@
 
 The coordinator does. After `absence` seconds without a message of a convener, or without a commit although the batch is
 there, voters take over: the last acting convener at once, then the reachable ones in the order of a hash, one every
-`succession` seconds. Two conveners at a time cost time and nothing else; their ballots decide.
+`succession` seconds. One that only says to convene is heard for `word` seconds. Two conveners at a time cost time and
+nothing else; their ballots decide.
 """
 
 import functools
@@ -10,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from averaging.log.header import Ballot, Header
+from averaging.log.header import Ballot, Header, peer_of
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.reliability import MOST, TRUSTED, Patience
 from averaging.protocol.timeouts import Timeouts
@@ -30,14 +31,23 @@ class ConvenerChoice:
         self._leaves_it_until = -math.inf  # to another convener's open ballot
         self._trusted_word_at = now  # of the coordinator, of a convener that is trusted, or of this peer as one
         self._other: tuple[Ballot, float] | None = None  # the open ballot of a convener, and when it began
+        self._said: dict[str, float] = {}  # by session that says to convene this step, since when
+        self._lapsed: set[str] = set()  # peers that said so for too long, and have not convened since
 
     def new_step(self, instance: str) -> None:
         """A header was applied: the batch is empty again."""
         self._instance, self._full_since = instance, math.inf
         self._moved_at = self._leaves_it_until = -math.inf
+        self._said = {}
 
     def heard(self, contact: Contact, gathered_all: bool, now: float) -> None:
         """A convener of the present step has spoken."""
+        if contact.is_coordinator:
+            self._lapsed.clear()
+        elif now >= self._said.setdefault(contact.session, now) + self._timeouts.word:
+            self._lapsed.add(peer_of(contact.session))
+        if peer_of(contact.session) in self._lapsed:
+            return  # or one that convenes nothing would keep all others from it
         self._word_at = now
         if contact.is_coordinator or self._patience.trusts(contact.session, now):
             self._trusted_word_at = now
@@ -91,8 +101,10 @@ class ConvenerChoice:
             self._other = None if is_coordinator else (ballot, now)
             self._leaves_it_until = now + self._timeouts.ballot / 2
 
-    def decided(self, ballot: Ballot, now: float) -> None:
-        """A header was committed in this ballot."""
+    def decided(self, ballot: Ballot, first: Ballot, now: float) -> None:
+        """A header was committed in this ballot, and proposed in `first` before all others."""
+        if ballot == first:  # to propose again what others have made is no work
+            self._lapsed.discard(peer_of(ballot.convener))
         if self._other is not None and self._other[0].convener != ballot.convener:
             self._is_over(now)
         self._other = None

@@ -3,14 +3,24 @@
 What headers may come of it: pure functions of its situation and its members.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part, Reset, SnapshotName, plausible
+from averaging.log.header import (
+    Ballot,
+    Exclusion,
+    Header,
+    HeaderKind,
+    Member,
+    Part,
+    Reset,
+    SnapshotName,
+    exclusions_of,
+    plausible,
+)
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.protocol.contacts import Contacts
@@ -239,22 +249,18 @@ def averaged(
         results: one for each part, in the order of the vector.
     """
     planned = {member.session for member in members if member.buffers}
-    missing = list(
-        dict.fromkeys(
-            (session, chunk)
-            for result in results
-            for session, chunk in result.missing
-            if session in planned and 0 <= chunk - result.assignment.first < result.assignment.count
-        )
-    )
+    missing: dict[str, set[int]] = {}
+    for result in results:
+        for session, chunk in result.missing:
+            if session in planned and 0 <= chunk - result.assignment.first < result.assignment.count:
+                missing.setdefault(session, set()).add(chunk)
     chunks = sum(len(result.chunks) for result in results)
-    absent = Counter(session for session, _ in missing)
-    lost = {session for session, count in absent.items() if count == chunks}
+    lost = {session for session, absent in missing.items() if len(absent) == chunks}
     told = tuple(_without_gradient(one) if one.session in lost else one for one in members)
     return (
         told,
         tuple(Part(one.assignment.reducer, one.chunks, plausible(one.loud, told)) for one in results),
-        tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
+        exclusions_of({session: absent for session, absent in missing.items() if session not in lost}),
     )
 
 

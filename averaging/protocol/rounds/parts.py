@@ -4,13 +4,13 @@ The process may give a peer another planner: DeDLOC's looks at bandwidths and pr
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Member
+from averaging.log.header import Ballot, Header, Member
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduced, Reducing
 from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
@@ -46,6 +46,30 @@ class Planned:
 
 
 Planner: TypeAlias = Callable[[int, Sequence[MemberProfile]], Planned]  # of so many chunks; reachable members reduce
+
+
+def one_sided(header: Header) -> list[str]:
+    """Reducers whose part lacks most of the senders that are in the other parts: most users, and most of the weight.
+
+    One that leaves others out makes its part of the mean its own. Or its line is too thin to be a reducer's.
+    """
+    missing = {one.session: set(one.chunks) for one in header.exclusions}
+    found, end = [], 0
+    for part in header.parts:
+        own = range(end, end := end + len(part.chunks))
+        elsewhere = len(header.chunks) - len(own)
+        others = {one: missing.get(one.session, set()) for one in header.members if one.buffers}
+        others = {one: absent for one, absent in others.items() if one.session != part.reducer}
+        heard = {one for one, absent in others.items() if 2 * len(absent.difference(own)) < elsewhere}
+        left_out = {one for one in heard if 2 * len(others[one].intersection(own)) > len(own)}
+        users, of = len({one.user for one in left_out}), len({one.user for one in heard})
+        if users > 1 and 2 * users > of and 2 * _weight(left_out) > _weight(heard):
+            found.append(part.reducer)
+    return found
+
+
+def _weight(members: Iterable[Member]) -> int:
+    return sum(one.weight for one in members)
 
 
 def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:

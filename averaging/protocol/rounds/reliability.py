@@ -5,8 +5,9 @@ So one bad round changes nothing, and in the long run one peer takes some twenti
 that has too few left is not waited for longer than the others need, and nothing depends on it, until they have come
 back; that takes twice as long each time.
 
-What a peer says about others is ignored, so a peer that lies can only lose its own seconds. Lateness does not count in
-a round in which this peer heard nothing for some seconds: it may have been cut off, or asleep.
+What a peer says about others is ignored, so a peer that lies can only lose its own seconds; a convener alone takes some
+from a reducer that lacks what most users have brought to the other parts. Lateness does not count in a round in which
+this peer heard nothing for some seconds: it may have been cut off, or asleep.
 """
 
 from dataclasses import dataclass

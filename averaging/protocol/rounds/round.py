@@ -20,8 +20,8 @@ from averaging.protocol.commit.voting import Voter
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds.meeting import Meeting, Situation
-from averaging.protocol.rounds.parts import Assignments, Planner, reached_by_all
-from averaging.protocol.rounds.reliability import explained
+from averaging.protocol.rounds.parts import Assignments, Planner, one_sided, reached_by_all
+from averaging.protocol.rounds.reliability import MOST, explained
 
 
 class Phase(Enum):
@@ -115,7 +115,7 @@ class Round:
         if self.phase is Phase.SAVING:
             assert self.header is not None
             if self.header.kind is HeaderKind.RESET:
-                self._commit(())
+                self._commit((), now)
             else:
                 self._propose()
             self.advance(now)
@@ -161,7 +161,7 @@ class Round:
         if self.phase is Phase.FETCHING:
             self._have_chunks(now)
         if self.phase is Phase.PROPOSING:
-            self._count_votes()
+            self._count_votes(now)
         if not self.is_over and now >= self._sent_at + self._settings.timeouts.resend:
             self._sent_at = now
             self._repeat()
@@ -272,14 +272,16 @@ class Round:
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)
 
-    def _count_votes(self) -> None:
+    def _count_votes(self, now: float) -> None:
         goodbyes = self.meeting.goodbyes
         if quorum.has_quorum(self._situation.previous, self._me.session, self._votes.keys(), goodbyes):
-            self._commit(goodbyes.values())
+            self._commit(goodbyes.values(), now)
 
-    def _commit(self, goodbyes: Iterable[Goodbye]) -> None:
+    def _commit(self, goodbyes: Iterable[Goodbye], now: float) -> None:
         assert self.header is not None
         self.phase = Phase.COMMITTED
+        for reducer in one_sided(self.header) if self.header.ballot == self.ballot else ():
+            self._patience.waited(reducer, MOST, now, since=self._began)
         deciding = {*self._situation.previous.voters, self._me.session}  # members vote, too
         votes = tuple(sorted(deciding & self._votes.keys()))
         signatures = tuple(self._votes[session] for session in votes)

@@ -14,7 +14,7 @@ from tests.simulation.ledger import Ledger
 UPDATE = header(
     members=(member("a1", 30, user="ann"), member("b1", 20), member("c1", 10), member("reader", 0)),
     parts=(Part("a1", ("w", "x")), Part("b1", ("y",))),
-    exclusions=(Exclusion("b1", 0), *(Exclusion("c1", chunk) for chunk in range(3))),
+    exclusions=(Exclusion("b1", (0,)), Exclusion("c1", (0, 1, 2))),
 )
 
 

@@ -25,7 +25,7 @@ FULL = header(
     "before",
     members=(member("a", 5), member("b", 0, reachable=False)),
     parts=(Part("a", ("x", "y"), (("b", 4.5),)), Part("b", ("z",))),
-    exclusions=(Exclusion("b", 2),),
+    exclusions=(Exclusion("b", (2,)),),
     voters=("a", "b"),
     tie_breaker="c",
     snapshot=SnapshotName(5, "state"),

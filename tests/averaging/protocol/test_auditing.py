@@ -33,7 +33,7 @@ def update(step: int, reducer: str = "asha.0") -> Header:
     )
     parts = (Part(reducer, tuple(f"{chunk:064}" for chunk in range(CHUNKS))),)
     return Header(
-        "run", step, HeaderKind.UPDATE, "before", Ballot(1, "c"), members, parts, (Exclusion("bela.0", 5),)
+        "run", step, HeaderKind.UPDATE, "before", Ballot(1, "c"), members, parts, (Exclusion("bela.0", (5,)),)
     )  # fmt: skip
 
 

@@ -62,6 +62,10 @@ class Staller:
 
         self._misses(missing)
 
+    def leaves_out_all_others(self) -> None:
+        """As if nobody's pieces had come: its part of the mean is its own gradient."""
+        self.process.hears = lambda sender, message: isinstance(message, Piece)
+
     def never_votes(self) -> None:
         """Promises, and accepts nothing."""
         self._keeps_back(lambda message: isinstance(message, Vote))
@@ -70,6 +74,11 @@ class Staller:
         """Convenes, whoever leads, and never goes on with a meeting."""
         self._keeps_back(lambda message: isinstance(message, Plan | Meet))
         self._repeat(self._opens_a_ballot, every=4.0)
+
+    def only_claims_to_convene(self) -> None:
+        """Says so all the time, and that the batch is not there."""
+        self._keeps_back(lambda message: isinstance(message, Plan | Meet))
+        self._repeat(self._claims_to_convene)
 
     def refuses(self) -> None:
         """Says to have promised a higher ballot, whatever it is asked for."""
@@ -129,6 +138,11 @@ class Staller:
     @staticmethod
     def _is_of_reducer(message: Message) -> bool:
         return isinstance(message, Reduced | Reducing | Chunk)
+
+    def _claims_to_convene(self) -> None:
+        machine = self.process.machine
+        for other in machine.others:
+            self._say(other, replace(machine.progress.status(self.world.now), convenes=True, gathered=0))
 
     def _says_that_pieces_come(self) -> None:
         plan = self.process.machine.reducing.plan

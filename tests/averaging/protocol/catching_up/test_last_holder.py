@@ -2,12 +2,14 @@
 
 from unittest.mock import patch
 
+import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, HeaderKind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Rejoin, Send
+from averaging.protocol.catching_up import held_log
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.peer import LogPeer
@@ -61,3 +63,25 @@ def test_a_chain_is_told_from_where_it_parts_from_the_readers() -> None:
     asks(ann, "zoe.0", run.entries[-1].header.head)
     ann.receive("zoe.0", replace(log, entries=tuple(forged)), 1.1)
     assert not any(isinstance(one, Rejoin) for one in ann.take_actions())
+
+
+@pytest.mark.parametrize("forger", ["", "eve.0"])
+def test_a_log_that_is_too_long_for_one_answer_is_shown_part_by_part(forger: str) -> None:
+    """As if the coordinator had been away for thousands of steps, and nobody had their updates any more."""
+    run = Run()
+    zoe, ann = run.peer("zoe.0", run.entries), run.peer("ann.0", run.entries[:3])
+    zoe.fetching.forget([digest for entry in run.entries[:SNAPSHOT] for digest in entry.header.needed])
+    asks(ann, "zoe.0", run.entries[-1].header.head)
+    wanted, logs = [WantLog(ann.head)], list[Log]()
+    with patch.object(quorum, "WINDOW", 1), patch.object(held_log, "LONGEST", 1):
+        while wanted:
+            log = answer(zoe, "ann.0", wanted[0])
+            if forger:
+                forged = (run.certificate(one.header, one.header.ballot, VOTERS, by=forger) for one in log.entries)
+                log = replace(log, entries=tuple(map(Entry, (one.header for one in log.entries), forged)))
+            logs.append(log)
+            ann.receive("zoe.0", log, 1.1)
+            sent = [one.message for one in ann.take_actions() if isinstance(one, Send) and one.to == "zoe.0"]
+            wanted = [one for one in sent if isinstance(one, WantLog)]
+    assert [log.goes_on for log in logs] == ([True] if forger else [True, True, False])
+    assert ann.head == (run.entries[2].header.head if forger else zoe.head)

@@ -22,7 +22,7 @@ from averaging.protocol.messages import (
     Report,
     Status,
 )
-from tests.averaging.protocol.guarded_run import BOTH, COORDINATOR, SETTINGS, SNAPSHOT, STEPS, VOTERS, Run, told
+from tests.averaging.protocol.guarded_run import BOTH, COORDINATOR, SETTINGS, SNAPSHOT, STEPS, VOTERS, Run, asks, told
 
 
 def made_up(run: Run, by: str = "eve.0") -> list[Entry]:
@@ -133,6 +133,13 @@ def test_a_fork_by_voters_of_long_ago_is_refused_where_the_newest_anchor_is_know
     assert told(run.peer("zoe.0"), "eve.0", lie) == forked[-1].header.head  # what such votes can do
     newest = run.anchor(real[-1].header.head)
     assert told(run.peer("zoe.0"), "eve.0", lie, heard=newest) is None
+    parts = replace(lie, entries=lie.entries[:12], snapshot=None, goes_on=True), replace(lie, entries=lie.entries[4:])
+    for heard in (None, newest):
+        newcomer = run.peer("zoe.0")
+        asks(newcomer, "eve.0", forked[-1].header.head, anchor=heard)
+        for part in parts:
+            newcomer.receive("eve.0", part, 2.0)
+        assert newcomer.head == (forked[-1].header.head if heard is None else None)
 
 
 def test_malformed_logs_change_nothing() -> None:

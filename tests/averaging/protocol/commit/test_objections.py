@@ -54,7 +54,7 @@ def objected(proposed: Header, recent: list[Header] = RECENT, settings: Settings
 def test_nothing_is_to_be_said_against_honest_headers() -> None:
     assert objected(honest()) == ""
     assert objected(honest(snapshot=SnapshotName(1, "the state that I had"))) == ""
-    assert objected(honest(exclusions=(Exclusion("eve.0", 2),))) == ""
+    assert objected(honest(exclusions=(Exclusion("eve.0", (2,)),))) == ""
     assert objected(honest(parts=(replace(PARTS[0], loud=(("eve.0", 9.5),)), PARTS[1]))) == ""
     assert objected(honest(parts=(replace(PARTS[0], loud=(("eve.0", 9.5),)), PARTS[1]))) == ""
     present = tuple(replace(one, buffers=(), weight=0, samples=0) for one in MEMBERS)
@@ -108,9 +108,11 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
         ({"tie_breaker": "coordinator.1"}, "coordinator.1 is not known"),
         ({"tie_breaker": "eve.0"}, "eve.0 is not the coordinator"),
         ({"parts": PARTS[:1]}, "2 of 3 chunks"),
-        ({"exclusions": (Exclusion("zoe.0", 1),)}, "was not there"),
-        ({"exclusions": (Exclusion("eve.0", 3),)}, "was not there"),
-        ({"exclusions": (Exclusion("eve.0", 1),) * 2}, "was not there"),
+        ({"exclusions": (Exclusion("zoe.0", (1,)),)}, "was not there"),
+        ({"exclusions": (Exclusion("eve.0", (3,)),)}, "was not there"),
+        ({"exclusions": (Exclusion("eve.0", (2, 1)),)}, "was not there"),
+        ({"exclusions": (Exclusion("eve.0", ()),)}, "was not there"),
+        ({"exclusions": (Exclusion("eve.0", (1,)),) * 2}, "was not there"),
         ({"parts": (replace(PARTS[0], loud=(("zoe.0", 5.0),)), PARTS[1])}, "loud"),
         ({"parts": (replace(PARTS[0], loud=(("eve.0", 5.0),) * 2), PARTS[1])}, "loud"),
         ({"parts": (replace(PARTS[0], loud=(("eve.0", float("nan")),)), PARTS[1])}, "loud"),

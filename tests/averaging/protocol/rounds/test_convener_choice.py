@@ -69,6 +69,32 @@ def test_a_word_of_the_first_successor_holds_the_others_back() -> None:
         assert not choice.leads(TIP, PEERS, now + 1.0)
 
 
+def test_a_voter_that_convenes_nothing_holds_the_others_back_for_a_while_only() -> None:
+    liar, second, *_ = succession(TIP, PEERS)
+    choice, now = view(PEERS[second]), 0.0
+
+    def leads_after(seconds: int) -> bool:
+        """While the liar goes on saying that it convenes."""
+        nonlocal now
+        until = now + seconds
+        while now < until:
+            now += 2.0
+            choice.heard(PEERS[liar], gathered_all=False, now=now)
+        return choice.leads(TIP, PEERS, now)
+
+    assert not leads_after(int(TIMEOUTS.word))
+    assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2)
+    choice.decided(Ballot(5, "c"), Ballot(5, "c"), now)
+    choice.new_step(TIP.digest)
+    assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2), "in the next step it is heard again"
+    choice.decided(Ballot(6, liar), Ballot(5, "c"), now)
+    choice.new_step(TIP.digest)
+    assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2), "it has proposed again what another one made"
+    choice.decided(Ballot(7, liar), Ballot(7, liar), now)
+    choice.new_step(TIP.digest)
+    assert not leads_after(int(TIMEOUTS.word)), "it has convened one, and is not heard"
+
+
 def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_coordinator() -> None:
     acting = succession(TIP, PEERS)[0]
     choice = view(PEERS[acting])
@@ -141,7 +167,7 @@ def test_ballots_that_end_well_and_those_of_the_coordinator_cost_nothing() -> No
             ballot, now = Ballot(number, convener), 20.0 * number
             choice.heard(COORDINATOR, gathered_all=False, now=now)
             choice.other_ballot(ballot, is_coordinator=convener != "a", now=now)
-            choice.decided(Ballot(number, "a"), now + TIMEOUTS.ballot)
+            choice.decided(Ballot(number, "a"), Ballot(number, "a"), now + TIMEOUTS.ballot)
             assert choice.accepts(convener, is_coordinator=convener != "a", now=now)
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, SnapshotName
+from averaging.log.packing import pack
 from averaging.protocol.actions import Send
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Meet, Offer, Plan, Reduced, Report
@@ -109,6 +110,15 @@ def test_a_reducer_that_calls_a_sender_loud_and_missing_blocks_no_round() -> Non
     result = Reduced(FIRST, Assignment(0, 1, "eve.0", 0), ("mean",), 2 * (("eve.0", 0),), (("eve.0", 5.0),))
     kept, (part,), exclusions = averaged(members, [result])
     assert not kept[1].buffers and part.loud == () and exclusions == ()
+
+
+def test_a_reducer_that_misses_nearly_everything_makes_no_long_header() -> None:
+    """Newcomers are sent many headers at a time."""
+    sessions, chunks = [f"{number:052}.0" for number in range(40)], 140
+    lies = tuple((one, chunk) for chunk in range(1, chunks) for one in sessions)
+    result = Reduced(FIRST, Assignment(0, chunks, sessions[0], 0), ("mean",) * chunks, lies)
+    *_, exclusions = averaged([member(one) for one in sessions], [result])
+    assert len(pack(exclusions)) < 16 * 1024
 
 
 def test_a_reducer_that_says_impossible_things_of_senders_blocks_no_round() -> None:

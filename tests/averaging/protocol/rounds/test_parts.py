@@ -2,9 +2,18 @@
 
 import pytest
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Part, exclusions_of
 from averaging.protocol.messages import Assignment, Bandwidth, Call
-from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, check, equal_parts, in_turns, reached_by_all
+from averaging.protocol.rounds.parts import (
+    MOST_PARTS,
+    MemberProfile,
+    check,
+    equal_parts,
+    in_turns,
+    one_sided,
+    reached_by_all,
+)
+from tests.averaging.log.headers import header, member
 
 LINES = [MemberProfile(f"p{index}", True, index != 1, Bandwidth(10.0 * index, 100.0)) for index in range(7)]
 
@@ -34,6 +43,30 @@ def test_reachable_members_get_equal_runs_of_chunks(chunks: int) -> None:
 def test_a_plan_that_cannot_work_is_refused(parts: list[Assignment]) -> None:
     with pytest.raises(ValueError, match="a plan"):
         check(parts, 3, LINES)
+
+
+MEMBERS = (member("a", 8), member("b", 8), member("c", 8), member("d", 1), member("c too", 8, user="c"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing", "blamed"),
+    [
+        ({"a": 2, "b": 2}, {}, []),
+        ({"a": 2, "b": 2}, {"b": {0, 1}, "c": {0, 1}, "c too": {0, 1}}, ["a"]),
+        ({"a": 2, "b": 2}, {"c": {0, 1}, "c too": {0, 1}}, []),  # one user, who may have sent nothing
+        ({"a": 2, "b": 2}, {"b": {0, 1}}, []),  # one may have no way to the other
+        ({"a": 2, "b": 2}, {"c": {0, 1}, "d": {0, 1}}, []),  # 9 of 25
+        ({"a": 2, "b": 2}, {"b": {0, 1}, "c": {0, 1}}, ["a"]),  # 16 of 25
+        ({"a": 2, "b": 2}, {"b": {0, 1}, "c": {0}, "d": {0, 1}}, []),  # of c half of the part: 9 of 25
+        ({"a": 2, "b": 2, "c": 2}, {"c": {0, 1, 2, 3}, "d": {0, 1, 2, 3}}, []),  # those two sent nothing to either
+        ({"a": 4}, {"b": {0, 1, 2, 3}, "c": {0, 1, 2, 3}}, []),  # nobody else shows that pieces came
+    ],
+)
+def test_a_reducer_is_blamed_for_missing_what_others_have_of_most_senders(
+    parts: dict[str, int], missing: dict[str, set[int]], blamed: list[str]
+) -> None:
+    reduced = tuple(Part(reducer, ("mean",) * count) for reducer, count in parts.items())
+    assert one_sided(header(members=MEMBERS, parts=reduced, exclusions=exclusions_of(missing))) == blamed
 
 
 def calls(**connected: str) -> dict[str, Call]:

@@ -64,8 +64,10 @@ class WaitingProcess(Process):
 class Village:
     """A coordinator and its trainers; `user0`, the first in a plan that knows nothing of lines, is the odd one."""
 
-    def __init__(self, trainers: int = 8, lines: float = LINES, odd_is_reachable: bool = True):
-        self.world = World(1, SETTINGS)
+    def __init__(
+        self, trainers: int = 8, lines: float = LINES, odd_is_reachable: bool = True, settings: Settings = SETTINGS
+    ):
+        self.world = World(1, settings)
         self.world.planner = self._plan
         self.lines = lines
         self.steps: dict[int, tuple[float, Entry]] = {}
@@ -141,6 +143,35 @@ def test_a_staller_does_not_slow_its_peers_down_for_long(usual: float, kind: Cal
         assert honest <= {member.session for member in entry.header.members if member.buffers}
         assert not honest & {one.session for one in entry.header.exclusions}
     assert not {other for _, other in village.distrusted()} - {"user0"}, "an honest peer is taken for a staller"
+
+
+def test_a_reducer_that_leaves_out_all_others_is_given_ever_fewer_parts() -> None:
+    village = Village()
+    with village.running() as odd:
+        Staller(odd).leaves_out_all_others()
+    left_out = [{one.session for one in entry.header.exclusions} - {odd.session} for _, entry in village.later]
+    harmed = [one for one in left_out if one]
+    assert harmed, "the attack does nothing"
+    assert len(harmed) < len(village.later) / 10
+    assert {other for one, other in village.distrusted() if one != "user0"} <= {"user0"}
+
+
+@pytest.mark.parametrize("claims", [False, True])
+def test_steps_of_ten_minutes_go_on_while_the_coordinator_is_away(claims: bool) -> None:
+    """Each voter that convenes is heard for half of a step; one that only says so costs its peers that, once."""
+    usual, trainers = 600.0, 4
+    settings = replace(SETTINGS, target_samples=int(trainers * usual * SPEED))
+    village = Village(trainers, settings=settings)
+    with village.running() as odd:
+        village.world.run_until(usual + 2 * WARM)
+        next(one for one in village.world.living() if one.contact.is_coordinator).die()
+        if claims:
+            Staller(odd).only_claims_to_convene()
+        village.world.run_until(10 * usual)
+    times = [at for at, _ in village.steps.values()]
+    longest = max(after - before for before, after in pairwise(times))
+    assert len(times) >= (8 if claims else 9)
+    assert longest <= SLOWER * usual + (settings.timeouts.word if claims else 0.0)
 
 
 def thin(odd: Process, lines: float) -> None:
