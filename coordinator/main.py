@@ -19,7 +19,7 @@ from coordinator.evaluation.held_out import read_held_out
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.expert_states import open_expert_states
-from coordinator.initialization.initialize import initialize, is_new
+from coordinator.initialization.initialize import begin, is_new
 from coordinator.join_script.script import one_line
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
@@ -30,7 +30,7 @@ from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.run_context import RunContext, RunStatus
-from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS, RANDOM, TOLD
+from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS, TOLD
 from coordinator.tracking.tracker import open_tracker
 from coordinator.webhooks.news import News
 from coordinator.webhooks.sender import Webhooks, read_webhooks
@@ -94,7 +94,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     check_resume(run, options, begins=begins)
     model = build_model(run, tokenizer)
     if begins:
-        keep_beginning(folder, as_asked=initialize(model, run, tokenizer, say))
+        begin(model, run, tokenizer, folder, say)
 
     # What all parts of the coordinator share, and who this peer is. The identity's lock keeps a second coordinator out.
     context = RunContext(run, ours, folder, open_ledger(run.coordinator.ledger, folder), say)
@@ -217,13 +217,6 @@ def check_resume(run: RunFile, options: CoordinatorOptions, *, begins: bool) -> 
             f"--resume: {folder} has neither a log nor a checkpoint of the run; name its state folder with --state "
             "FOLDER, put a copy back, take the release with --from-hub, or leave out --resume to start a new run"
         )
-
-
-def keep_beginning(folder: Path, *, as_asked: bool) -> None:
-    """Keep for the model card whether the run begins with the embeddings that its run file asks for."""
-    (folder / RANDOM).unlink(missing_ok=True)  # of a start that came to nothing
-    if not as_asked:
-        write_file(folder / RANDOM, "")
 
 
 def closing_line(step: int, total: int, *, stopped: bool) -> str:

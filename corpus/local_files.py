@@ -30,8 +30,9 @@ DOCUMENT_BYTES = 8 * 1024
 BLOCK_BYTES = 64 * 1024
 # A longer JSON line is not a document but a file without line ends
 MAX_LINE_BYTES = 64 * 1024 * 1024
-# Lines without one document before them after which a JSON file is left
+# Lines at the beginning of a JSON file after which it is left
 MOST_UNUSABLE = 1_000
+NO_OBJECT = Unusable("not a JSON object on one line")
 # Rows of a Parquet file that are decoded at a time
 PARQUET_ROWS = 256
 # Where it is cut: after the last blank line of a document's second half, else after the last line end or space of it
@@ -98,7 +99,7 @@ def read_file(path: Path, text_column: str, order: random.Random | None = None) 
 def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
     """One document from each line: a JSON object whose key `text_column` holds the text.
 
-    A file whose first `MOST_UNUSABLE` lines are none, as if one object goes over many lines, is left there.
+    A file whose first `MOST_UNUSABLE` lines are no objects, as where one object goes over many lines, is left there.
     """
     left: float = MOST_UNUSABLE
     while left and (line := file.readline(MAX_LINE_BYTES)):
@@ -108,7 +109,7 @@ def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
             yield Unusable("a line without end; JSON files must hold one object a line")
         elif line.strip():
             document = _json_document(line, text_column)
-            left = math.inf if isinstance(document, str) else left - 1
+            left = left - 1 if document == NO_OBJECT else math.inf
             yield document
 
 
@@ -207,9 +208,9 @@ def _json_document(line: bytes, text_column: str) -> str | Unusable:
     except UnicodeDecodeError:
         return Unusable("not UTF-8")
     except (ValueError, RecursionError):
-        return Unusable("not a JSON object on one line")
+        return NO_OBJECT
     if not isinstance(row, dict):
-        return Unusable("not a JSON object on one line")
+        return NO_OBJECT
     if text_column not in row:
         return _no_column(text_column, list(row))
     return usable(row[text_column])

@@ -13,6 +13,7 @@ from downstream.tasks.task import Task
 from downstream.training import Settings
 from downstream.usage import usage
 from downstream.with_experts import check_experts
+from swarm.errors import StorageError
 
 
 def finetune(
@@ -43,6 +44,8 @@ def finetune(
     check_model_folder(out, task)
     if json_file is not None:
         check_file(json_file)
+        if out.absolute() in json_file.absolute().parents:
+            raise StorageError(f"{json_file}: is in {out}, which is replaced as a whole; choose another folder for it")
     loaded = load_data(task, data, training=True)
     pretrained = find_models(model, newest_only=True)[-1]
     check_pretrained(pretrained)
@@ -54,9 +57,11 @@ def finetune(
     try:
         if from_scratch:
             comparison.add(Candidate(pretrained, FROM_SCRATCH))
-    finally:  # whatever stops the second model, the first one has taken hours
-        publish(comparison.results(), console, json_file)
-        save_model(tuned, out)
+    finally:  # whatever stops the second model or cannot be written, the first one has taken hours
+        try:
+            save_model(tuned, out)
+        finally:
+            publish(comparison.results(), console, json_file)
     how_to = usage(task, out, tuned.reader.max_length, with_experts=with_experts)
     console.print(
         f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n{how_to}",

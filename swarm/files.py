@@ -17,6 +17,7 @@ from swarm.language import _
 PARTIAL = ".partial-"
 NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less than this
 AT_ONCE = 16  # files that are flushed together
+OF_FILE_MANAGERS = (".DS_Store", "._*", "Thumbs.db", "desktop.ini")
 NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
 OTHERS = 0o077  # all rights of the group and of everybody else
 
@@ -93,6 +94,7 @@ def foreign_entry(folder: Path, own: Iterable[str]) -> str | None:
     """
     with storage_errors(folder):
         names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    own = (*own, *OF_FILE_MANAGERS)
     return next((name for name in names if not any(fnmatchcase(name, pattern) for pattern in own)), None)
 
 
@@ -102,8 +104,8 @@ def check_writable(path: Path) -> None:
     Raises:
         StorageError: it names the folder.
     """
-    parent = path.absolute().parent
     with storage_errors(path):
+        parent = path.resolve().parent  # of what a link leads to, as in `whole_directory`
         while not parent.exists():
             parent = parent.parent
         is_folder = parent.is_dir()

@@ -133,8 +133,11 @@ def _held_out(source: "DataSource", given: str | None) -> "DataSource | None":
 
     if given is None:
         found = held_out_file(source) if source.hub is None else held_out_split(source)
-        if found is not None:
-            return checked(found, found.name)
+        try:
+            if found is not None:
+                return checked(found, found.name)
+        except SahajError as error:  # nobody has named it
+            typer.echo(f"{error}; it is left out", err=True)
         if source.hub is None:
             return None
     return _ask("held-out", f"Held-out text ({source.name} has no split for it)", given, None, read)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from corpus.documents import open_documents
-from corpus.held_out import HELD_OUT
+from corpus.held_out import HELD_OUT, TRAINING
 from corpus.local_files import is_supported, kind
 from swarm.errors import DataError, in_a_line
 from swarm.files import lookup_errors
@@ -60,10 +60,15 @@ def told_documents(source: DataSource) -> float:
 
 
 def held_out_file(source: DataSource) -> DataSource | None:
-    """The file validation.jsonl beside a local file, or one of the file's own kind; None if there is none."""
+    """The file validation.jsonl beside a local file, or one of the file's own kind; None if there is none.
+
+    Where `train.jsonl` is there, too, validation.jsonl was cut from the text before, or belongs to that file.
+    """
     path = Path(str(source.path))
-    names = [name + end for name in (HELD_OUT, "validation" + kind(path)) for end in ("", ".gz")]
-    beside = (path.with_name(name) for name in names if path.is_file() and name != path.name)
+    is_cut = path.name != TRAINING and path.with_name(TRAINING).exists()
+    names = [name for name in (HELD_OUT, "validation" + kind(path)) if not (is_cut and name == HELD_OUT)]
+    beside = [path.with_name(name + end) for name in names for end in ("", ".gz") if path.is_file()]
+    beside = [file for file in beside if file != path]
     found = next((file for file in beside if file.is_file()), None)
     return None if found is None else source.model_copy(update={"path": str(found)})
 

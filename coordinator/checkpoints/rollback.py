@@ -21,7 +21,7 @@ from coordinator.ledger.storage.database import LedgerError
 from coordinator.replica import Replica
 from coordinator.run_context import RunContext
 from coordinator.state_folder import ROLLBACKS, read_small
-from swarm.errors import SahajError, StorageError
+from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
@@ -86,7 +86,10 @@ class Rollback:
     def roll_back_if_bad(self, loss: float) -> bool:
         """Propose a rollback if this held-out loss (nats) is that of a diverged model; returns whether one is proposed.
 
-        If the run cannot go back, that is said, and it goes on as it is.
+        If there is nothing to go back to, that is said, and the run goes on as it is.
+
+        Raises:
+            CheckpointError, StorageError: the checkpoint cannot be read now; nothing was changed.
         """
         with contextlib.suppress(LedgerError):
             evaluations = self._context.ledger.evaluations()
@@ -97,7 +100,7 @@ class Rollback:
             reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
             try:
                 self._propose(newest_good(self.checkpoints(), self._best), reason)
-            except SahajError as error:
+            except (RollbackError, SwarmError) as error:
                 self._context.say(f"problem: {error}; the run goes on as it is")
                 return False
         return True

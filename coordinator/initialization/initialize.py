@@ -10,7 +10,9 @@ from averaging.log.entry_file import newest_step
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.counted import begin_with_counts
 from coordinator.initialization.warm_start import warm_start
-from coordinator.state_folder import LOG
+from coordinator.state_folder import LOG, RANDOM, TOLD
+from swarm.errors import DataError
+from swarm.files import write_file
 from swarm.run_file import RunFile
 from trainer.model import PretrainingModel
 
@@ -24,6 +26,31 @@ def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
     if newest is not None:
         return False
     return run.averaging.target_group_size is not None or newest_step(folder / LOG / LOG_FILE) is None
+
+
+def begin(
+    model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, folder: Path, say: Callable[[str], None]
+) -> None:
+    """Initialize the model of a new run.
+
+    Raises:
+        RunFileError, DataError: see `initialize`. Small groups, whose peers have the newest state, go on all the same.
+    """
+    try:
+        as_asked = initialize(model, run, tokenizer, say)
+    except DataError as error:
+        if not (folder / TOLD).exists():
+            raise
+        say(f"problem: {error}; the run goes on with what its peers have")
+    else:
+        keep_beginning(folder, as_asked=as_asked)
+
+
+def keep_beginning(folder: Path, *, as_asked: bool) -> None:
+    """Keep for the model card whether the run begins with the embeddings that its run file asks for."""
+    (folder / RANDOM).unlink(missing_ok=True)  # of a start that came to nothing
+    if not as_asked:
+        write_file(folder / RANDOM, "")
 
 
 def initialize(

@@ -208,6 +208,11 @@ def test_a_pretty_printed_file_in_a_folder_does_not_end_the_run(seed: int, tmp_p
     assert documents.skipped == MOST_UNUSABLE
 
 
+def test_a_file_that_begins_with_very_many_empty_texts_is_read_on(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [""] * (MOST_UNUSABLE + 1) + ["good"])
+    assert list(stream(tmp_path, "a.jsonl")) == ["good"]
+
+
 # --- what fails and may heal
 
 

@@ -204,8 +204,9 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(
     pretrained: Path, entities: DataOptions, tmp_path: Path
 ):
     (tmp_path / "results").mkdir()
-    with pytest.raises(StorageError, match="a folder, not a file"):
-        finetune(TASKS["ner"](), str(pretrained), entities, QUICK, out=tmp_path / "out", json_file=tmp_path / "results")
+    for file, problem in ("results", "a folder, not a file"), ("out/results.json", "is replaced as a whole"):
+        with pytest.raises(StorageError, match=problem):
+            finetune(TASKS["ner"](), str(pretrained), entities, QUICK, out=tmp_path / "out", json_file=tmp_path / file)
     assert not (tmp_path / "out").exists()
 
 

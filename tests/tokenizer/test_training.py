@@ -277,6 +277,7 @@ def test_a_hub_name_that_is_neither_folder_nor_repository_names_both(
 
 def test_saving_replaces_a_tokenizer_but_nothing_else(trained: "PreTrainedTokenizerFast", tmp_path: Path) -> None:
     save_tokenizer(trained, tmp_path / "mine")
+    (tmp_path / "mine/.DS_Store").touch()  # of a file manager
     save_tokenizer(trained, tmp_path / "mine")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter.tex").touch()

@@ -106,7 +106,10 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     @router.post("/unban", response_model=DecisionsAnswer)
     def unban(order: NameOrder) -> Response:
         """Take back a ban, and that of the machines that were flagged with the user."""
-        notices.unban(order.name, *_flagged_machines(context, order.name))
+        notices.unban(order.name)
+        notices.unban(
+            *_flagged_machines(context, order.name)
+        )  # while the ledger is away the order has to be given again
         return decided()
 
     @router.post("/allow", response_model=DecisionsAnswer)
@@ -192,9 +195,7 @@ def _in_ledger(context: ServiceContext) -> list[str]:
 
 def _flagged_machines(context: ServiceContext, user: str) -> list[str]:
     """Peer ids of a user whom audits have flagged: a ban that follows names them, too."""
-    with contextlib.suppress(LedgerError):  # nor does the end of one
-        return [one.peer_id for one in context.ledger.rounds.flags() if one.user.casefold() == user.casefold()]
-    return []
+    return [one.peer_id for one in context.ledger.rounds.flags() if one.user.casefold() == user.casefold()]
 
 
 def _without_body(order: Callable[[], None], answer: Callable[[], Response]) -> Callable[[], Response]:

@@ -20,6 +20,7 @@ from coordinator.http.responses import NO_STORE, bearer, problem_response
 from coordinator.http.routes.teams import refuse_without_credit
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
+from coordinator.ledger.teams.names import folded
 from coordinator.public_run import without_secrets
 from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
@@ -152,9 +153,11 @@ def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Ma
 def _enter_team(context: ServiceContext, user: str, peer_id: str, name: str) -> tuple[str, str]:
     """The team that the user is in then, or why that was not possible: nothing that keeps anybody from joining."""
     try:
-        refuse_without_credit(context, user, peer_id)
-        context.ledger.teams.join(user, name)
         found = context.ledger.teams.of(user)
+        if found is None or folded(found.name) != folded(name):
+            refuse_without_credit(context, user, peer_id)
+            context.ledger.teams.join(user, name)
+            found = context.ledger.teams.of(user)
         return (found.name if found else ""), ""
     except TeamRefused as error:
         return "", str(error)

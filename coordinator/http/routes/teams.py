@@ -40,7 +40,7 @@ _REFUSALS = {
     Obstacle.UNKNOWN: (Refusal.MALFORMED, 404),
     Obstacle.TAKEN: (Refusal.MALFORMED, 409),
     Obstacle.TOO_MANY: (Refusal.TOO_MANY, 429),
-    Obstacle.NOTHING_GIVEN: (Refusal.NOT_ALLOWED, 403),
+    Obstacle.NOTHING_GIVEN: (Refusal.MALFORMED, 403),  # not that of the run, which has let them in
 }
 TAKEN: dict[int | str, dict[str, Any]] = {409: {"model": ProblemAnswer, "description": "there is one of that name"}}
 
@@ -126,8 +126,8 @@ def refuse_without_credit(context: ServiceContext, user: str, peer_id: str | Non
     """
     if not is_verified(user) and not context.ledger.people.has_given(user, peer_id):
         message = (
-            "with a self-chosen name you can join a team once your first sample has been counted; then run "
-            "`sahaj team LINK join NAME`"
+            "with a self-chosen name you can change teams once the first sample of this machine has been counted; then "
+            "run `sahaj team LINK join NAME`"
         )
         raise TeamRefused(Obstacle.NOTHING_GIVEN, message)
 

@@ -91,6 +91,9 @@ def test_held_out_text_is_called_as_is_documented_whatever_the_text_is_called(te
     found = held_out_file(DataSource(path=str(tmp_path / text)))
     is_of_its_kind = held_out != "validation.txt" or text == "a.txt"
     assert (found is not None and found.path == str(tmp_path / held_out)) == is_of_its_kind
+    (tmp_path / "train.jsonl").touch()  # what an earlier run has cut
+    left = held_out_file(DataSource(path=str(tmp_path / text)))
+    assert (left is not None) == (held_out == "validation.txt" and is_of_its_kind)
 
 
 def test_text_to_measure_on_is_not_trained_on(tmp_path: Path):

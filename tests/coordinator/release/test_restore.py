@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_newest_checkpoint
-from coordinator.main import keep_beginning
+from coordinator.initialization.initialize import keep_beginning
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.publish import publish
