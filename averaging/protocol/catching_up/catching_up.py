@@ -44,6 +44,7 @@ class CatchingUp:
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
         self._log: Log | None = None  # with a snapshot that has to be loaded first
+        self._farthest: Head | None = None  # that a part of a log has led to
         self._source = ""
         self._loaded = "", ""  # digest of the snapshot that was loaded last, and who has told of it
         self.entries: list[Entry] = []  # that follow our head, in order
@@ -130,12 +131,15 @@ class CatchingUp:
         ours, tip = chain.head if chain else None, log.entries[-1].header
         proof = self._trust.proof
         is_new = _is_ahead(tip.head, ours) if not log.goes_on else proof is None or proof.last != tip
-        if is_new and self._trust.believes(session, log, chain, now):
+        if not (is_new and self._trust.believes(session, log, chain, now)):
+            return
+        if not log.goes_on:
             del self._vain[peer_of(session)]
-            if log.goes_on:
-                self._ask(session, ours, now)
-            else:
-                self.believed(session, log, chain, now)
+            self.believed(session, log, chain, now)
+        elif self._farthest is None or supersedes(tip.head, self._farthest):  # else a liar could go on for ever
+            self._farthest = tip.head
+            del self._vain[peer_of(session)]
+            self._ask(session, ours, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """Follow a log that is the run's."""

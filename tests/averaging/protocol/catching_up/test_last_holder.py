@@ -85,3 +85,15 @@ def test_a_log_that_is_too_long_for_one_answer_is_shown_part_by_part(forger: str
             wanted = [one for one in sent if isinstance(one, WantLog)]
     assert [log.goes_on for log in logs] == ([True] if forger else [True, True, False])
     assert ann.head == (run.entries[2].header.head if forger else zoe.head)
+
+
+def test_parts_that_lead_no_farther_are_not_followed_by_a_question() -> None:
+    """Else one that tells two of them in turn would keep its reader busy, and never be doubted."""
+    run = Run()
+    ann = run.peer("ann.0", run.entries[:3])
+    asks(ann, "zoe.0", run.entries[-1].header.head)
+    asked = []
+    for end in 3 * (4, 5):
+        ann.receive("zoe.0", Log(tuple(run.entries[2:end]), None, goes_on=True), 1.1)
+        asked.append(any(isinstance(one, Send) and isinstance(one.message, WantLog) for one in ann.take_actions()))
+    assert asked == [True, True, False, False, False, False]
