@@ -136,7 +136,7 @@ def _held_out(source: "DataSource", given: str | None) -> "DataSource | None":
         try:
             if found is not None:
                 return checked(found, found.name)
-        except SahajError as error:  # nobody has named it
+        except SahajError as error:  # it was found here, and its user did not ask for it
             typer.echo(f"{error}; it is left out", err=True)
         if source.hub is None:
             return None

@@ -65,11 +65,12 @@ def held_out_file(source: DataSource) -> DataSource | None:
     Where `train.jsonl` is there, too, validation.jsonl was cut from the text before, or belongs to that file.
     """
     path = Path(str(source.path))
+    if not path.is_file():
+        return None
     is_cut = path.name != TRAINING and path.with_name(TRAINING).exists()
     names = [name for name in (HELD_OUT, "validation" + kind(path)) if not (is_cut and name == HELD_OUT)]
-    beside = [path.with_name(name + end) for name in names for end in ("", ".gz") if path.is_file()]
-    beside = [file for file in beside if file != path]
-    found = next((file for file in beside if file.is_file()), None)
+    beside = (path.with_name(name + end) for name in names for end in ("", ".gz"))
+    found = next((file for file in beside if file != path and file.is_file()), None)
     return None if found is None else source.model_copy(update={"path": str(found)})
 
 

@@ -39,7 +39,7 @@ def begin(
     try:
         as_asked = initialize(model, run, tokenizer, say)
     except DataError as error:
-        if not (folder / TOLD).exists():
+        if run.averaging.target_group_size is None or not (folder / TOLD).exists():
             raise
         say(f"problem: {error}; the run goes on with what its peers have")
     else:

@@ -49,17 +49,17 @@ Planner: TypeAlias = Callable[[int, Sequence[MemberProfile]], Planned]  # of so 
 
 
 def one_sided(header: Header) -> list[str]:
-    """Reducers whose part lacks most of the senders that are in the other parts: most users, and most of the weight.
+    """Reducers that lack pieces of most senders in the other parts: of most users, and of most of the weight.
 
-    One that leaves others out makes its part of the mean its own. Or its line is too thin to be a reducer's.
+    Such a reducer makes its part of the mean its own, or its line is too thin for a reducer.
     """
     missing = {one.session: set(one.chunks) for one in header.exclusions}
     found, end = [], 0
     for part in header.parts:
         own = range(end, end := end + len(part.chunks))
         elsewhere = len(header.chunks) - len(own)
-        others = {one: missing.get(one.session, set()) for one in header.members if one.buffers}
-        others = {one: absent for one, absent in others.items() if one.session != part.reducer}
+        senders = (one for one in header.members if one.buffers and one.session != part.reducer)
+        others = {one: missing.get(one.session, set()) for one in senders}
         heard = {one for one, absent in others.items() if 2 * len(absent.difference(own)) < elsewhere}
         left_out = {one for one in heard if 2 * len(others[one].intersection(own)) > len(own)}
         users, of = len({one.user for one in left_out}), len({one.user for one in heard})

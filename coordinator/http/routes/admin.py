@@ -106,10 +106,12 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     @router.post("/unban", response_model=DecisionsAnswer)
     def unban(order: NameOrder) -> Response:
         """Take back a ban, and that of the machines that were flagged with the user."""
-        notices.unban(order.name)
-        notices.unban(
-            *_flagged_machines(context, order.name)
-        )  # while the ledger is away the order has to be given again
+        try:
+            machines = _flagged_machines(context, order.name)
+        except LedgerError:  # the organizer is told so, and has to give the order again
+            notices.unban(order.name)
+            raise
+        notices.unban(order.name, *machines)
         return decided()
 
     @router.post("/allow", response_model=DecisionsAnswer)
