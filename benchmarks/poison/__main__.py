@@ -10,7 +10,7 @@ with `access.robust: enforce`, which counts no user with more than 15 % of the w
 `enforce` and the coordinator's audits; `undefended`: with `off`, in the first two seeds alone. Losses are in nats,
 medians of the seeds. So are `above`, from the `clean` of the same seed to `attacked`, and `by_liars`, from its
 `guarded`; both have a mean and its standard error as well. Those that were flagged, on probation or shut out are
-counted over all seeds.
+counted over all seeds. `doubted_after`: the global steps until a liar was on probation, median; all, if it never was.
 
 With `--other`, text in another language (JSONL), three of the honest peers have that text. What counts there is the
 share of their weight that scaling down and probation take from them.
@@ -71,7 +71,7 @@ def table(figures: dict[str, Any]) -> Table:
                 f"{row['honest_lost']:.1%}",
                 f"{row['liars_lost']:.1%}",
                 f"{row['liars_flagged']:.0f} liars, {row['honest_flagged']:.0f} others",
-                f"{row['liars_doubted']:.0f} liars, {row['honest_doubted']:.0f} others",
+                f"{row['liars_doubted']:.0f} liars after {row['doubted_after']:.0f}, {row['honest_doubted']:.0f} others",
                 f"{row['liars_shut_out']:.0f} liars, {row['honest_shut_out']:.0f} others",
             )
     if (other := figures["other_text"]) is not None:

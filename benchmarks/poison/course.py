@@ -71,7 +71,7 @@ class Outcome:
     weights: dict[str, int] = field(default_factory=dict)  # that each peer may have, over all steps and chunks
     lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud or on probation
     flagged: set[str] = field(default_factory=set)  # peers of which the organizer is told
-    doubted: dict[str, int] = field(default_factory=dict)  # on probation from so many global steps on
+    doubted: dict[str, int] = field(default_factory=dict)  # on probation after so many global steps, first
     shut_out: dict[str, int] = field(default_factory=dict)  # after so many global steps
 
     def share_lost(self, names: Sequence[str]) -> float:
@@ -141,7 +141,7 @@ class Course:
                 users = {one: one for one in weights}
                 doubts = probation.take_in(header, agreement, users)
                 doubts += probation.take_in(header, seen, users, of_own_part=True)
-                outcome.doubted |= {one.session: step + 1 for one in doubts}
+                outcome.doubted = {one.session: step + 1 for one in doubts} | outcome.doubted
                 against = directions.against(agreement)
                 outcome.flagged |= {one.session for one in against}
                 outcome.flagged |= {one.session for one in worth.less(agreement, weights)}

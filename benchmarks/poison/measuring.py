@@ -86,6 +86,8 @@ def of_seed(
                 row[f"{group}_flagged"] = len(attacked.flagged.intersection(users))
                 row[f"{group}_doubted"] = len(attacked.doubted.keys() & users)
                 row[f"{group}_shut_out"] = len(attacked.shut_out.keys() & users)
+            never = run.optimizer.total_steps
+            row["doubted_after"] = statistics.median(attacked.doubted.get(liar, never) for liar in liars)
             found.append((attack.name, share, row))
             console.print(f"seed {seed}, {attack.name}, {share}: {_shown(row)}")
     if other is not None:

@@ -8,7 +8,8 @@ rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
 
 Gradients of an unusual text agree less, but they agree. Those for the wrong words do, too, while a run begins and while
 a mean leaves them out, as they teach which words are common. So what begins a doubt is that they agree next to not at
-all, and what ends it is that they agree as those of others do.
+all, and what ends it is that they agree as those of others do. Noise shows sooner: its cosines with the others are zero,
+however high those of others are in the same steps.
 """
 
 import statistics
@@ -22,7 +23,7 @@ from averaging.reduce.agreement import Agreement
 from coordinator.ledger.audits.worth import compared
 
 LOOKS = 24  # at a peer, the last ones
-ENOUGH, ENOUGH_LOUD = 10, 20  # looks, to see that it agrees less, and that it is loud
+ENOUGH_OF_NOISE, ENOUGH, ENOUGH_LOUD = 5, 10, 20  # looks, to see that it sends noise, agrees less, is loud
 DOUBT = 3.0  # times the error of its mean, that it is below the usual one
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART = 0.1  # of the usual one, that its own is at most: honest ones differ by their text
@@ -58,19 +59,36 @@ class _Known:
     @property
     def lag(self) -> float:
         """By how much its cosine is below the usual one, once enough of them are known."""
-        own, usual = self.means if len(self.cosines) >= ENOUGH else (0.0, 0.0)
+        own, usual = self.means if len(self.cosines) >= ENOUGH_OF_NOISE else (0.0, 0.0)
         return usual - own
 
     @property
     def agrees_less(self) -> bool:
         """Whether it agrees next to not at all where others do; of one that is doubted for that, less than is usual."""
-        if len(self.cosines) < ENOUGH:
+        if len(self.cosines) < ENOUGH_OF_NOISE:
             return False
         own, usual = self.means
         if LESS in self.doubts:
             return own < usual
+        if self._is_noise:
+            return True
         error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
-        return usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
+        is_less = usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
+        return is_less and len(self.cosines) >= ENOUGH
+
+    @property
+    def _is_noise(self) -> bool:
+        """Whether its cosines have nothing to do with the usual ones: the slope over them is zero, and surely so.
+
+        Below zero is another matter: a liar among the others makes honest gradients point away from them.
+        """
+        squares = sum(usual * usual for _, usual in self.cosines)
+        if not squares:
+            return False
+        slope = sum(own * usual for own, usual in self.cosines) / squares  # of the line through the origin
+        residues = sum((own - slope * usual) ** 2 for own, usual in self.cosines)
+        error = sqrt(residues / (len(self.cosines) - 1) / squares)
+        return abs(slope) + DOUBT * error <= PART
 
     @property
     def means(self) -> tuple[float, float]:

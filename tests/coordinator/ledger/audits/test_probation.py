@@ -6,7 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from coordinator.ledger.audits.probation import ENOUGH_LOUD, FORGET, LOOKS, Doubt, Probation
+from coordinator.ledger.audits.probation import (
+    ENOUGH,
+    ENOUGH_LOUD,
+    ENOUGH_OF_NOISE,
+    FORGET,
+    LOOKS,
+    Doubt,
+    Probation,
+)
 from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.audits.test_worth import WEIGHTS, cosines
 
@@ -46,6 +54,40 @@ def test_who_agrees_less_than_those_who_bring_less_is_doubted_before_it_is_flagg
     assert probation.users == (frozenset({"user-6"}) if is_doubted else frozenset())
     assert [(one.user, one.session) for one in found] == ([("user-6", HEAVY)] if is_doubted else [])
     assert all("agree with the others' less" in one.what for one in found)
+
+
+def test_who_sends_noise_is_doubted_after_a_few_looks() -> None:
+    _, found = followed(lambda honest, drawn: drawn.gauss(0.0, 0.005), ENOUGH_OF_NOISE - 1)
+    assert not found
+    probation, found = followed(lambda honest, drawn: drawn.gauss(0.0, 0.005), ENOUGH_OF_NOISE)
+    assert [one.user for one in found] == ["user-6"]
+    probation, _ = followed(lambda honest, drawn: drawn.gauss(0.0, 0.005), ENOUGH_OF_NOISE, probation)
+    assert probation.users == {"user-6"}
+
+
+@pytest.mark.parametrize(
+    "of_usual",
+    [
+        pytest.param(0.3, id="an unusual text"),
+        pytest.param(-0.3, id="a liar among the others makes it point away"),
+    ],
+)
+def test_one_whose_cosines_follow_the_usual_ones_sends_no_noise(of_usual: float) -> None:
+    found = []
+    for seed in range(100):
+        probation, drawn = Probation(), random.Random(seed)
+        for number in range(1, ENOUGH):
+            usual = drawn.uniform(0.05, 0.5)
+            seen = {session: usual + drawn.gauss(0.0, 0.02) for session in WEIGHTS}
+            seen[HEAVY] = of_usual * usual + drawn.gauss(0.0, 0.02)
+            found += probation.take_in(step(number), agreement(seen), USERS)
+    assert not found
+
+
+def test_where_nobody_agrees_with_anybody_nobody_sends_noise() -> None:
+    probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.0)
+    for number in range(1, LOOKS):
+        assert not probation.take_in(step(number), agreement(alike), USERS)
 
 
 def test_who_is_of_use_again_is_trusted_again() -> None:
