@@ -8,8 +8,8 @@ rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
 
 Gradients of an unusual text agree less, but they agree. Those for the wrong words do, too, while a run begins and while
 a mean leaves them out, as they teach which words are common. So what begins a doubt is that they agree next to not at
-all, and what ends it is that they agree as those of others do. Noise shows sooner: its cosines with the others are zero,
-however high those of others are in the same steps.
+all, and what ends it is that they agree as those of others do. Noise shows sooner: its cosines with the others are
+zero, however high those of others are in the same steps.
 """
 
 import statistics
