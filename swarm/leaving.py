@@ -4,6 +4,7 @@ import contextlib
 import os
 import queue
 import signal
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -99,11 +100,18 @@ def end_at_once_on_signal(say_goodbye: Callable[[], None]) -> None:
 
     A KeyboardInterrupt is not enough: code that runs while modules are imported and processes are forked may swallow
     it, and Python waits at the end for helpers that did not get it.
+
+    The terminal shows again what is typed, as it did when this was called: a hidden question may be interrupted.
     """
     own = os.getpid()
+    terminal = termios.tcgetattr(0) if os.isatty(0) else None
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if os.getpid() == own:  # helpers inherit this; for them it is the plain end
+            # in the background it would change the terminal of another program, and be stopped for it
+            with contextlib.suppress(OSError, termios.error):
+                if terminal is not None and os.tcgetpgrp(0) == os.getpgrp():
+                    termios.tcsetattr(0, termios.TCSANOW, terminal)
             say_goodbye()
             end_helpers()
         os._exit(130)

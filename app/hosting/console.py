@@ -40,7 +40,7 @@ class HostConsole:
 
     def __init__(self, console: Console):
         self._console = console
-        self._status: Status | None = console.status(_("starting")) if console.is_terminal else None
+        self._status: Status | None = None  # before there is work, it would draw over the question for a token
         self._held: tuple[Collection[Uid], Collection[Uid]] = ((), ())
         self._problem = ""
         self._measured: tuple[float, Report] | None = None
@@ -48,22 +48,23 @@ class HostConsole:
         self._next_line = -math.inf  # monotonic seconds
 
     def __enter__(self) -> HostConsole:
-        if self._status is not None:
-            self._status.start()
         return self
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._showing():
-            if self._status is not None:
-                self._status.stop()
+        self._end_line()
 
     def message(self, text: str) -> None:
         """Show the volunteer one line."""
         console_line(text)
         with self._showing():
             self._print(text)
+
+    def farewell(self, text: str) -> None:
+        """End the line that stays in place, which gives the cursor back, and show the volunteer another below it."""
+        self._end_line()
+        self.message(text)
 
     def show(self, report: Report) -> None:
         """Show what the host does now, and say what has changed."""
@@ -82,11 +83,19 @@ class HostConsole:
             self._measured = now, report
         with self._showing():
             line = work_line(report, self._speed)
-            if self._status is not None:
+            if self._console.is_terminal:
+                if self._status is None:
+                    self._status = self._console.status("")
+                    self._status.start()
                 self._status.update(Text(fit(line, self._console.width - 4)))
             elif now >= self._next_line:
                 self._next_line = now + PLAIN_EVERY
                 self._print(line)
+
+    def _end_line(self) -> None:
+        with self._showing():
+            if self._status is not None:
+                self._status.stop()
 
     def _print(self, text: str) -> None:
         self._console.print(Text(printable(text)), soft_wrap=True)

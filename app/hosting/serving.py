@@ -66,7 +66,7 @@ def serve(
     try:
         when_joined(dht)
         with leaving_on_signal(
-            lambda: console.message(_("This host had to stop before all states were written; older ones are whole.")),
+            lambda: console.farewell(_("This host had to stop before all states were written; older ones are whole.")),
             patience=PATIENCE,
         ) as asked:
             watch = DHTWatch(dht, console.message, asked.fail)
@@ -130,4 +130,4 @@ def _leave(loop: LoopThread, hosting: Hosting, console: HostConsole) -> None:
         "Thank you! Your experts served {tokens} tokens of other people, in {calls} calls. The states of {n} experts "
         "are written."
     )
-    console.message(thanks.format(tokens=f"{report.served:,}", calls=f"{report.answered:,}", n=served))
+    console.farewell(thanks.format(tokens=f"{report.served:,}", calls=f"{report.answered:,}", n=served))

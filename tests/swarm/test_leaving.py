@@ -1,6 +1,10 @@
 """How a process ends that does not end by itself."""
 
+import os
+import pty
 import signal
+import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -67,3 +71,32 @@ def be_interrupted() -> None:
         time.sleep(WHILE)
     except KeyboardInterrupt:
         print("interrupted")  # noqa: T201
+
+
+ASKS = """
+import getpass
+from swarm.leaving import end_at_once_on_signal
+
+end_at_once_on_signal(lambda: None)
+getpass.getpass("token?")
+"""
+
+
+def test_the_terminal_shows_what_is_typed_again_after_a_hidden_question_was_interrupted():
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(sys.executable, [sys.executable, "-c", ASKS])
+    try:
+        said = b""
+        while b"token?" not in said:
+            said += os.read(terminal, 1024)
+        assert not shows_what_is_typed(terminal)
+        os.write(terminal, b"\x03")
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
+        assert shows_what_is_typed(terminal)
+    finally:
+        os.close(terminal)
+
+
+def shows_what_is_typed(terminal: int) -> bool:
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)

@@ -11,6 +11,8 @@ from experts.directory.assignment import Holdings
 from experts.grid import Uid
 from experts.remote.hosting import Report
 
+HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"  # the cursor
+
 
 def report(serves: list[Uid], copies: list[Uid], answered: int = 0, rows: int = 0, problem: str = "") -> Report:
     holdings = Holdings("peer", dict.fromkeys(serves, 1), dict.fromkeys(copies, 1))
@@ -79,6 +81,18 @@ def test_in_a_terminal_the_line_stays_in_place_below_the_messages():
         console.message("Good evening!\x1b[2J")
     assert "serving 1 | copying 0" in out.getvalue()
     assert "Good evening! [2J" in out.getvalue(), "nothing from outside moves the cursor"
+
+
+def test_a_terminal_has_its_cursor_until_there_is_work_to_show_and_again_after_the_farewell():
+    out = io.StringIO()
+    with HostConsole(Console(file=out, width=60, force_terminal=True)) as console:
+        console.message("Whose token?")
+        assert HIDDEN not in out.getvalue(), "nothing is drawn over a question"
+        console.show(report([(0, 0)], []))
+        assert HIDDEN in out.getvalue()
+        console.farewell("This host had to stop.")  # and the process ends, out of a signal handler
+        assert out.getvalue().rindex(SHOWN) > out.getvalue().rindex(HIDDEN)
+        assert out.getvalue().endswith("This host had to stop.\n")
 
 
 class Gone(io.StringIO):
