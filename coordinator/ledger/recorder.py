@@ -44,10 +44,7 @@ BACK_UP_EVERY = 60.0  # seconds
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {
-    "country",
-    "served",
-}  # as is
+REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {"country", "served"}  # as is
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
@@ -111,10 +108,13 @@ class Recorder:
         if final and entries:
             return None
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
-            self._ledger.back_up()
+            self._backed_up = time.monotonic()  # also if it fails: to try at each look would keep the disk busy
+            try:
+                self._ledger.back_up()
+            except StorageError as error:  # the ledger itself is written
+                self._say(f"problem: {error}")
             if ways := reachable(records, loopback=True):
                 remembered_peers.remember(self._peers, ways)
-            self._backed_up = time.monotonic()
         return sum(is_present(record) and not record.hosts_experts for _, _, record in records)
 
     def _take_rounds(self, applied: Iterable[Applied]) -> None:

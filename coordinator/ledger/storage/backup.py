@@ -17,7 +17,8 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
-from swarm.files import whole_file
+from swarm.errors import StorageError
+from swarm.files import NEARLY_FULL, whole_file
 
 SUFFIX = "-backup"  # behind the ledger's name
 SIDE_FILES = ("", "-wal", "-shm")  # of an SQLite database
@@ -38,6 +39,12 @@ def back_up(engine: Engine) -> None:
     copy = backup_of(engine.url)
     if copy is None:
         return
+    needed, free = Path(str(engine.url.database)).stat().st_size, shutil.disk_usage(copy.parent).free
+    if free < needed + NEARLY_FULL:  # what else is written would find the disk full meanwhile
+        raise StorageError(
+            f"{copy}: no room for a copy of the ledger, which takes {needed / 1e6:,.0f} MB ({free / 1e6:,.0f} MB are "
+            "free); free some space"
+        )
     with whole_file(copy) as partial, engine.connect() as connection:
         driver: Any = connection.connection.driver_connection  # the engine would begin a transaction
         try:

@@ -25,6 +25,7 @@ from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
+from swarm.errors import StorageError
 from swarm.run_file import AccessSection, RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.agreements import agreement
@@ -127,6 +128,19 @@ def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
     one.bring_up_to_date()
     assert samples(ledger) == {"asha": 40}
     assert ledger.rounds.gradient_norms(0) == [2.0]
+
+
+def test_a_copy_that_does_not_fit_is_told_and_is_not_tried_at_each_look(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    tried = Mock(side_effect=StorageError("no room"))
+    monkeypatch.setattr(ledger, "back_up", tried)
+    one = record(ledger)
+    log.write(*chain_headers(4))
+    assert [one.bring_up_to_date(), one.bring_up_to_date()] == [0, 0]
+    assert samples(ledger) == {"asha": 40}
+    assert (capsys.readouterr().out, tried.call_count) == ("problem: no room\n", 1)
 
 
 def test_what_a_copy_of_the_ledger_lacks_is_entered_after_a_restart(tmp_path: Path, log: Log, record: Make):

@@ -162,6 +162,17 @@ def test_a_copy_is_of_one_moment_while_others_write(tmp_path: Path, report: Repo
     assert not [path for path in tmp_path.iterdir() if ".partial" in path.name]
 
 
+def test_a_copy_that_does_not_fit_is_not_begun(tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch):
+    ledger = open_ledger(URL, tmp_path)
+    fill(ledger, report, range(5))
+    usage = shutil.disk_usage(tmp_path)._replace(free=(tmp_path / "ledger.db").stat().st_size)
+    monkeypatch.setattr("coordinator.ledger.storage.backup.shutil.disk_usage", lambda folder: usage)
+    with pytest.raises(StorageError, match="no room for a copy of the ledger, which takes"):
+        ledger.back_up()
+    assert not [path for path in tmp_path.iterdir() if "backup" in path.name]
+    ledger.close()
+
+
 def test_postgresql_is_left_to_its_own_ways(ledger: Ledger, ledger_url: str, tmp_path: Path):
     ledger.back_up()
     copies = [path.name for path in tmp_path.iterdir() if "backup" in path.name]
