@@ -96,9 +96,10 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     if begins:
         begin(model, run, tokenizer, folder, say)
 
-    # What all parts of the coordinator share, and who this peer is. The identity's lock keeps a second coordinator out.
-    context = RunContext(run, ours, folder, open_ledger(run.coordinator.ledger, folder), say)
+    # Who this peer is, and what all parts of the coordinator share. The identity's lock keeps a second coordinator out,
+    # which might upgrade the ledger of the first or put a copy in its place.
     identity = load_identity(folder / IDENTITY)
+    context = RunContext(run, ours, folder, open_ledger(run.coordinator.ledger, folder), say)
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
         say(problem)
     access = open_access_control(run.name, folder, identity, run.access.pass_lifetime)
