@@ -3,7 +3,6 @@
 import logging
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from coordinator.ledger.answers import EvaluationRecord, FilledSentence, Fills, 
 from coordinator.ledger.queries import is_present, moment, whole_sum
 from coordinator.ledger.storage.database import reading, upsert, writing
 from coordinator.ledger.tables import EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
+from swarm import clock
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ def _mean(column: Any) -> Any:
 class MinuteRecorder:
     """Writes a row of the history once a minute. Not for several threads."""
 
-    def __init__(self, history: History, clock: Callable[[], float] = time.time):
+    def __init__(self, history: History, clock: Callable[[], float] = clock.now):
         self._history, self._clock = history, clock
         self._rounds: list[float] = []  # seconds of each that ended since the last row
         self._noted: int | None = None  # the newest minute that has a row

@@ -29,6 +29,7 @@ from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.milestones import career
 from coordinator.release.facts import as_listed, read_unnamed
 from coordinator.run_context import RunContext
+from swarm import clock
 from swarm.access.passes import is_verified
 from swarm.language import SOURCE, known
 
@@ -112,7 +113,7 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
 
 def today() -> datetime.date:
     """The day (UTC)."""
-    return datetime.datetime.now(datetime.timezone.utc).date()
+    return datetime.datetime.fromtimestamp(clock.now(), datetime.timezone.utc).date()
 
 
 def first_day(period: Period, day: datetime.date) -> datetime.date | None:

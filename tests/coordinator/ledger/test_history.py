@@ -1,15 +1,19 @@
 """The run over time, in SQLite and in PostgreSQL."""
 
+import datetime
 import math
+import time
 from collections.abc import Callable
 
 import pytest
 
+from coordinator.http.routes.people import today
 from coordinator.ledger.answers import FilledSentence
 from coordinator.ledger.history import MinuteRecorder, spread
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.storage.database import LedgerError
+from swarm import clock
 
 Report = Callable[..., SessionReport]
 
@@ -163,3 +167,25 @@ def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
             note_at(600.0, 1)
     note_at(601.0, 2)
     assert averaging(ledger) == [(2, 2.0)]
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no clock that nobody sets")
+def test_minutes_and_days_are_those_of_the_swarm_when_the_machine_s_clock_is_set(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.record([], now=clock.now())
+    minutes, right = MinuteRecorder(ledger.history), time.time()
+    monkeypatch.setattr(time, "time", lambda: right + 7 * 86400.0)
+    monkeypatch.setattr(datetime, "datetime", Set)
+    minutes.note(step=1)
+    (row,) = ledger.history.minutes(50)
+    assert abs(row.time - right) < 3600
+    assert abs(today() - datetime.date.fromtimestamp(right)) <= datetime.timedelta(days=1)
+
+
+class Set(datetime.datetime):
+    """The time of a machine whose clock was put forward by a week."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> "Set":
+        return cls.fromtimestamp(time.time(), tz)
