@@ -43,7 +43,8 @@ def capacity(settings: ExpertSettings, room: Room, asked: int | None) -> int:
     of_each, of_file = BYTES * settings.parameters, longest_state(settings)
     memory, disk = max(0.0, room.memory - PROGRAM), max(0.0, room.disk - DISK)
     most = int(min(memory / of_each, disk / of_file))
-    if most < (asked or 1):
+    limit = min(grid.size(settings.grid), MOST_EXPERTS)
+    if most < min(asked or 1, limit):
         raise JoinProblem(
             ProblemKind.MACHINE_TOO_SMALL,
             f"{size(room.memory)} of memory and {size(room.disk)} of disk are free: room for {most} experts, which "
@@ -51,4 +52,4 @@ def capacity(settings: ExpertSettings, room: Room, asked: int | None) -> int:
             + (f"use --experts {most}" if most else "free some, or use a machine with more"),
         )
     fits_well = max(1, int(min(SHARE * memory / of_each, disk / of_file)))
-    return min(asked or fits_well, grid.size(settings.grid), MOST_EXPERTS)
+    return min(asked or fits_well, limit)

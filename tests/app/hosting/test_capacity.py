@@ -24,6 +24,7 @@ PLENTY = 1e12  # bytes
         (PLENTY, PLENTY, 100, 64),
         (PROGRAM + 170e6, PLENTY, None, 10),
         (PROGRAM + 170e6, PLENTY, 19, 19),
+        (PROGRAM + 70 * 8.5e6, PLENTY, 100, 64),
         (PLENTY, DISK + 64e6, None, 10),
         (PROGRAM + 9e6, PLENTY, None, 1),
     ],
