@@ -1,5 +1,6 @@
 """What `sahaj admin` does: it sends an organizer's command to a running coordinator."""
 
+import re
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +17,7 @@ from app.organizing.flags import LONGEST_EVIDENCE, describe_flags, write_evidenc
 from swarm.access.user_names import UNVERIFIED, is_one_line
 
 LONGEST_KEY = 1024  # characters
+PEER_ID = re.compile(r"Qm[1-9A-HJ-NP-Za-km-z]{44}")  # names are shorter
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
@@ -56,7 +58,7 @@ EFFECTS = {
     Action.PAUSE: Effect(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
     Action.RESUME: Effect(None, "The run is open again."),
     Action.RESTORE: Effect(
-        "step", "The swarm goes back to the state of global step {0}; every peer knows within a minute."
+        "step", "Ordered: back to the state of global step {0}. The coordinator's console says when it is done."
     ),
     Action.STOP: Effect(
         None,
@@ -101,7 +103,7 @@ def admin(
     """
     action = _action(action)
     body = body_of(action, argument, new)
-    with CoordinatorClient(url) as client:
+    with CoordinatorClient(url, tolerance=float("inf")) as client:
         if not (insecure or is_private(client.base)):
             raise JoinProblem(
                 ProblemKind.ADMIN_KEY,
@@ -126,7 +128,8 @@ def admin(
                     status=problem.status,
                 ) from None
             raise
-    return EFFECTS[action].done.format(argument, body.get("new")) if argument else _done_without(action)
+    told = body.get(EFFECTS[action].argument or "")
+    return "The announcement is withdrawn." if told == "" else EFFECTS[action].done.format(told, body.get("new"))
 
 
 def _decide_about(client: CoordinatorClient, key: str, action: Action, name: str) -> str:
@@ -135,7 +138,8 @@ def _decide_about(client: CoordinatorClient, key: str, action: Action, name: str
     after = client.parse(_Decisions, order)
     if after == before:
         return UNCHANGED[action].format(name)
-    if action is Action.BAN and not (name.startswith(UNVERIFIED) or _has_given(client, name)):
+    is_clear = action is not Action.BAN or name.startswith(UNVERIFIED) or PEER_ID.fullmatch(name)
+    if not (is_clear or _has_given(client, name)):
         return UNKNOWN.format(name)
     return EFFECTS[action].done.format(name)
 
@@ -219,10 +223,6 @@ def _action(action: Action | str) -> Action:
     except ValueError:
         known = ", ".join(each.value for each in Action)
         raise JoinProblem(ProblemKind.MALFORMED, f"{action}: no such action; there are {known}") from None
-
-
-def _done_without(action: Action) -> str:
-    return "The announcement is withdrawn." if action is Action.ANNOUNCE else EFFECTS[action].done
 
 
 def _example(action: Action) -> str:

@@ -12,6 +12,7 @@ from app.join.coordinator_client import CoordinatorClient
 from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
+EVERYWHERE = ("0.0.0.0", "::")  # addresses at which nobody finds it
 NICENESS = 10  # pages can wait a moment, training beside them should not
 
 
@@ -45,9 +46,9 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
     if not is_installed():
         raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
     port = free_port(host, port)
-    with CoordinatorClient(url) as client:
+    with CoordinatorClient(url, tolerance=float("inf")) as client:
         name, base = client.run_name(), client.base
-    shown = f"[{host}]" if ":" in host else host
+    shown = socket.gethostname() if host in EVERYWHERE else f"[{host}]" if ":" in host else host
     say(f"The dashboard of {name}: http://{shown}:{port} (Ctrl-C ends it)")
     environment = os.environ | {"SAHAJ_URL": base} | ({"SAHAJ_NOTEBOOK": notebook} if notebook else {})
     os.nice(NICENESS)

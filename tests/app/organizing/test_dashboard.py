@@ -13,8 +13,12 @@ import pytest
 
 from app.organizing import dashboard
 from app.organizing.dashboard import DashboardError, run_dashboard
+from tests.app.join.conftest import server
+from tests.app.join.stand_in import Answer, StandIn
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
+
+__all__ = ["server"]
 
 
 @pytest.fixture
@@ -101,3 +105,19 @@ def test_without_streamlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(dashboard, "is_installed", lambda: False)
     with pytest.raises(DashboardError, match=r"pip install streamlit altair"):
         run_dashboard(coordinator, "127.0.0.1", 0, None, print)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", socket.gethostname()), ("::", socket.gethostname())]
+)
+def test_the_address_that_is_shown_can_be_opened(
+    server: StandIn, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers["GET /api/run"] = Answer(body={"name": "test-run", "total_steps": 100})
+    server.clock_offset = 300  # pages are no passes: the clocks may differ
+    monkeypatch.setattr(dashboard, "free_port", lambda host, port: 8501)
+    for name in ("nice", "execve"):
+        monkeypatch.setattr(os, name, lambda *_: None)
+    said: list[str] = []
+    run_dashboard(server.url, host, 8501, None, said.append)
+    assert said == [f"The dashboard of test-run: http://{shown}:8501 (Ctrl-C ends it)"]
