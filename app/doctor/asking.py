@@ -100,5 +100,5 @@ class PeerProcess:
     def _how_it_ended(self) -> str:
         status = self._process.wait()
         if status >= 0:
-            return f"a process that loads it ends with status {status}"
-        return f"a process that loads it is ended by {signal.Signals(-status).name}"
+            return f"the process that loads it exited with status {status}"
+        return f"the process that loads it was killed by {signal.Signals(-status).name}"

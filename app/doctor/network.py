@@ -110,17 +110,17 @@ def peer_address(address: str) -> PeerAddress | None:
     return PeerAddress(address, address.rpartition("/p2p/")[2], parts[2], int(parts[4]))
 
 
-def knock(addresses: Iterable[PeerAddress], until: float) -> dict[PeerAddress, OSError | None]:
+def knock(addresses: Iterable[PeerAddress], until: float) -> dict[PeerAddress, Exception | None]:
     """Connect to each by TCP, all at once; what stands in the way of those that do not answer."""
     calls = {one: start(partial(_connect, one, until)) for one in addresses}
     return {one: outcome_or(call, until, TimeoutError()) for one, call in calls.items()}
 
 
-def _connect(one: PeerAddress, until: float) -> OSError | None:
+def _connect(one: PeerAddress, until: float) -> Exception | None:
     try:
         with socket.create_connection((one.host, one.port), timeout=max(0.1, until - time.monotonic())):
             return None
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for what is no name
         return error
 
 
@@ -143,6 +143,6 @@ def _greet_by_udp(one: PeerAddress) -> bool:
                 asking.send(asked.ljust(SMALLEST_INITIAL, b"\0"))
                 with contextlib.suppress(TimeoutError):
                     return asking.recv(SMALLEST_INITIAL)[1:14] == b"\0\0\0\0\x08" + ours
-    except OSError:  # nothing is listening there, or there is no route
+    except (OSError, UnicodeError):  # nothing is listening there, or there is no route, or it is no name
         pass
     return False

@@ -38,7 +38,7 @@ class RunSeen:
     answered: JoinAnswer | Exception | str = ""  # to the request for a pass; why it was not made
     run: RunFile | None = None
     passes: list[PassSeen] = field(default_factory=list)
-    peers: dict[PeerAddress, OSError | None] = field(default_factory=dict)
+    peers: dict[PeerAddress, Exception | None] = field(default_factory=dict)
     coordinators: str = ""  # its peer id, where it is known
     own_address: str = ""
     client_mode: bool = True
@@ -169,13 +169,15 @@ def ask_for_pass(
 ) -> JoinAnswer:
     """As joining does; the pass is not kept."""
     is_open = described is not None and described.access.open
+    seen = TokenSeen(None) if isinstance(token, Exception) else token
+    serves = not is_open or (seen.user and is_private(url))
+    shown = seen.token.value if seen.token and serves else None
     request = JoinRequest.model_construct(
         peer_id=peer.peer_id,
         public_key=peer.public_key,
         version=program_version(),
-        name=user_name() if is_open else None,
+        name=user_name() if is_open and shown is None else None,
     )
-    shown = None if is_open or isinstance(token, Exception) or token.token is None else token.token.value
     with CoordinatorClient(url, tolerance=float("inf")) as client:
         return client.join(request, shown)
 

@@ -81,7 +81,7 @@ def _of_earlier_sessions(not_asked: str, kept: Sequence[PassSeen], now: float) -
 
 
 def peers(
-    found: Mapping[PeerAddress, OSError | None], answered: JoinAnswer | Exception | str, coordinators: str
+    found: Mapping[PeerAddress, Exception | None], answered: JoinAnswer | Exception | str, coordinators: str
 ) -> CheckResult:
     """Whether the peers that a newcomer joins by take connections.
 
@@ -141,12 +141,12 @@ def peers(
     return ok(Check.PEERS, told.format(n=len(reached), ports=ports))
 
 
-def _reason(error: OSError | None) -> str:
+def _reason(error: Exception | None) -> str:
     if isinstance(error, ConnectionRefusedError):
         return _("nothing is listening there")
     if isinstance(error, TimeoutError):
         return _("no answer")
-    if error is not None and error.errno in NO_ROUTE:
+    if isinstance(error, OSError) and error.errno in NO_ROUTE:
         return _("no network route")
     return str(error)
 

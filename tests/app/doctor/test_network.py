@@ -233,6 +233,13 @@ def test_peers_that_answer_refuse_and_drop():
     assert isinstance(dropped, TimeoutError)
 
 
+def test_an_address_with_a_host_that_is_no_name_does_not_end_the_doctor():
+    one = peer_address(f"/dns4/{'x' * 64}.example.org/tcp/31337/p2p/QmA")
+    assert one is not None
+    assert isinstance(knock([one], time.monotonic() + PATIENCE)[one], UnicodeError)
+    assert not answers_by_udp([one], time.monotonic() + PATIENCE)
+
+
 @pytest.fixture(scope="module")
 def quic_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of a libp2p daemon."""

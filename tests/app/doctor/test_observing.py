@@ -14,10 +14,12 @@ import pytest
 from app.doctor.asking import Broken, PeerProcess
 from app.doctor.background import outcome, start
 from app.doctor.examination import results
-from app.doctor.machine import look_for_token, try_to_write
-from app.doctor.observing import Observed, RunSeen, observe, why_not_ask
+from app.doctor.machine import TokenSeen, look_for_token, try_to_write
+from app.doctor.observing import Observed, RunSeen, ask_for_pass, observe, why_not_ask
 from app.doctor.peer_process import PeerSeen, look_at_pass, look_at_peer
 from app.doctor.results import Check, Mark, TooLate
+from app.join.admission import user_name
+from app.join.hub_token import HubToken
 from app.join.peer_folder import IDENTITY, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.passes import Authority, load_authority
@@ -97,8 +99,8 @@ def broken(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ("code", "words"),
     [
         ("raise ImportError('libc10.so: cannot open shared object file')", "ImportError: libc10.so: cannot open"),
-        ("import os; os.abort()", "ended by SIGABRT"),
-        ("import os; os._exit(3)", "ends with status 3"),
+        ("import os; os.abort()", "killed by SIGABRT"),
+        ("import os; os._exit(3)", "exited with status 3"),
     ],
 )
 def test_a_broken_torch(code: str, words: str, observed: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -174,6 +176,21 @@ def test_when_a_pass_is_asked_for(
     assert isinstance(seen.run, RunSeen)
     told = why_not_ask(seen.run, seen, peer)
     assert words in str(told) and bool(told) == bool(words)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_pass_is_asked_for_with_the_saved_token_as_joining_does(opened: StandIn, is_open: bool):
+    token, run = HubToken("hf_harmless", "the saved login"), described(access={"open": is_open})
+    ask_for_pass(opened.url, WHO, TokenSeen(token, "asha"), run)
+    assert (opened.heard[-1].bearer, opened.heard[-1].body["name"]) == ("hf_harmless", None)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_token_that_nobody_has_or_the_hub_refuses_is_not_shown_to_an_open_run(opened: StandIn, refused: bool):
+    problem = JoinProblem(ProblemKind.TOKEN_REJECTED, "x")
+    token = TokenSeen(HubToken("hf_secret", "HF_TOKEN"), problem=problem) if refused else TokenSeen(None)
+    ask_for_pass(opened.url, WHO, token, described(access={"open": True}))
+    assert (opened.heard[-1].bearer, opened.heard[-1].body["name"]) == (None, user_name())
 
 
 def test_a_run_from_the_link_to_a_pass(opened: StandIn, tmp_path: Path):
