@@ -29,7 +29,7 @@ class Launchd:
         except SahajError as error:
             raise SahajError(
                 f"{error}: no agents of launchd for this user here; log in at the Mac itself, not by ssh, "
-                "or start it without a service"
+                "or run it yourself"
             ) from None
 
     def install(self, service: Service) -> None:

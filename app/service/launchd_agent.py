@@ -2,6 +2,7 @@
 
 import plistlib
 from pathlib import Path
+from xml.parsers.expat import ExpatError
 
 from app.service.service import Service
 from app.service.start_script import final_ends_as_success
@@ -37,5 +38,5 @@ def folder_of(content: bytes) -> Path | None:
     try:
         words = plistlib.loads(content)["ProgramArguments"]
         return Path(words[words.index(STATE) + 1])
-    except (plistlib.InvalidFileException, KeyError, ValueError, IndexError, TypeError):
+    except (plistlib.InvalidFileException, ExpatError, KeyError, ValueError, IndexError, TypeError):
         return None

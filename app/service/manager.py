@@ -25,7 +25,7 @@ class Manager(Protocol):
         """Start it now, and with each login; one of the same name is replaced."""
 
     def remove(self, name: str) -> None:
-        """Stop it, and start it never again."""
+        """Stop it, and do not start it again."""
 
     def installed(self) -> dict[str, Path]:
         """The folders of the peers, by the names of their services."""

@@ -1,12 +1,14 @@
 """`sahaj service`: what its commands do, whatever starts the services of this machine."""
 
 import getpass
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.installation import command
 from app.join.address import coordinator_url
 from app.join.peer_folder import cache_folder, in_use, name_of
 from app.service.launchd import Launchd
@@ -35,7 +37,7 @@ def manager_of_this_machine() -> Manager:
     if shutil.which("systemctl") is None:
         raise SahajError(
             "systemctl: not found, and services need systemd or a Mac; start the trainer in tmux, by cron at @reboot, "
-            "or as `nohup sahaj join LINK &`"
+            f"or as `nohup {shlex.quote(command())} join LINK &`"
         )
     return Systemd()
 
@@ -51,7 +53,7 @@ def install(url: str, arguments: Sequence[str], options: dict[str, Any], say: Sa
     try:
         manager.check()
     except SahajError as error:
-        raise SahajError(f"{error}: `{by_hand(service.link, tuple(arguments))}`, in tmux, or by cron") from None
+        raise SahajError(f"{error} with `{by_hand(service.link, tuple(arguments))}`, in tmux or from cron") from None
     if service.name not in manager.installed() and in_use(service.folder):
         reason = _("{folder}: a peer runs there; stop it first (Ctrl-C), then install")
         raise SahajError(reason.format(folder=service.folder))
@@ -77,7 +79,7 @@ def status(url: str | None, say: Say) -> None:
         say(f"{name}: {described(state)}")
         if (folder / PAUSE).exists():
             say("  " + _("you have paused it: `sahaj service resume` goes on"))
-        if state.runs and (line := manager.last_line(name)):
+        if line := manager.last_line(name):  # also of one that has ended: launchd does not tell why
             say(f"  {line}")
         say(f"  {manager.where_it_tells(name)}")
         say("  " + _("log: {folder}").format(folder=folder / logs.FOLDER))
@@ -121,7 +123,7 @@ def resume(url: str | None, say: Say) -> None:
 
 
 def remove(url: str | None, say: Say) -> None:
-    """Stop the services, and start them never again; folders of peers stay."""
+    """Stop the services, and do not start them again; folders of peers stay."""
     manager = manager_of_this_machine()
     for name, folder in _chosen(manager, url).items():
         manager.remove(name)

@@ -2,6 +2,7 @@
 
 import shlex
 
+from app.installation import command
 from app.join.problems import ProblemKind
 
 # nothing changes by itself after these
@@ -57,4 +58,4 @@ def final_ends_as_success(script: str, final: tuple[int, ...]) -> str:
 
 def by_hand(link: str, arguments: tuple[str, ...]) -> str:
     """What to type where there are no services."""
-    return shlex.join(["nohup", "sahaj", "join", link, *arguments]) + " &"
+    return shlex.join(["nohup", command(), "join", link, *arguments]) + " &"

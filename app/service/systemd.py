@@ -28,7 +28,7 @@ class Systemd:
         except SahajError as error:
             raise SahajError(
                 f"{error}: no services of systemd for this user here; log in as this user itself, not by sudo or su, "
-                "or start it without a service"
+                "or run it yourself"
             ) from None
 
     def install(self, service: Service) -> None:

@@ -31,6 +31,7 @@ def test_the_folder_is_read_back():
     odd = dataclasses.replace(ODD, words=(*ODD.words, "--state", str(ODD.folder), "--service"))
     assert folder_of(agent(odd, LOG)) == ODD.folder
     assert folder_of(agent(RIVER, LOG)) is folder_of(b"not a list") is None
+    assert folder_of(b"<?xml version='1.0'?><plist>") is None
 
 
 def test_what_launchctl_prints_is_understood():

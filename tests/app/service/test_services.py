@@ -50,6 +50,8 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     assert f'Environment="SAHAJ_HOME={machine.home}"\n' in text and '\nEnvironment="PATH=' in text
     assert "loginctl enable-linger" in done.stdout and f"journalctl --user-unit {unit} --follow" in done.stdout
 
+    machine.shows("ActiveState=inactive\n")
+    assert "  step 12 of 100, pausing: until 22:00\n" in machine.sahaj("service", "status").stdout, "why it has ended"
     machine.shows("ActiveState=active\nStateChangeTimestamp=Thu 2026-11-26 17:00:01 UTC\n")
     assert machine.sahaj("service", "pause").stdout == f"{name}: pauses until `sahaj service resume`.\n"
     assert (folder / "pause").exists()
@@ -84,7 +86,7 @@ def test_what_cannot_be_a_service_is_said_in_one_line(machine: Machine, coordina
     machine.have_bus(False)
     without = problem("install", coordinator.url, "--name", "Asha Rao")
     assert "No medium found" in without
-    assert f"`nohup sahaj join {coordinator.url} --name 'Asha Rao' &`, in tmux, or by cron" in without
+    assert f"`nohup sahaj join {coordinator.url} --name 'Asha Rao' &`, in tmux or from cron" in without
     assert not machine.units.exists()
     mistyped = machine.sahaj("service", "install", coordinator.url, "--whe", "night")
     assert mistyped.returncode == 2 and "No such option: --whe" in mistyped.stderr
@@ -113,6 +115,9 @@ def test_where_join_sh_has_installed_the_program_the_service_runs_it(
 def test_a_machine_without_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SahajError, match=r"services need systemd or a Mac; .* `nohup sahaj join LINK &`"):
+        services.manager_of_this_machine()
+    monkeypatch.setattr(services, "command", lambda: "/opt/my programs/sahaj")
+    with pytest.raises(SahajError, match="`nohup '/opt/my programs/sahaj' join LINK &`"):
         services.manager_of_this_machine()
     monkeypatch.setattr(sys, "platform", "darwin")
     assert isinstance(services.manager_of_this_machine(), Launchd)

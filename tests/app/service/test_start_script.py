@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, ended, final_ends_as_success, final_statuses
+from app.service import start_script
+from app.service.start_script import (
+    AS_IT_IS,
+    BY_JOIN_SCRIPT,
+    by_hand,
+    ended,
+    final_ends_as_success,
+    final_statuses,
+)
 from coordinator.join_script.script import script_for
 from coordinator.notebook.wheel import Program
 
@@ -97,3 +105,10 @@ def test_for_launchd_the_program_gets_the_signal_and_may_take_its_time(tmp_path:
 
 def test_ends_have_names():
     assert ended(30) == "banned" and ended(34) == "finished" and ended(1) == "exit status 1"
+
+
+def test_what_to_type_is_the_program_that_is_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(start_script, "command", lambda: "/opt/my programs/sahaj")
+    assert by_hand("https://run.example.org", ("--name", "Asha")) == (
+        "nohup '/opt/my programs/sahaj' join https://run.example.org --name Asha &"
+    )
