@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.startup import INTERRUPTED, set_verbosity
+from app.startup import set_verbosity
 from swarm.logging import logs
 
 CheckpointArgument = Annotated[
@@ -51,10 +51,6 @@ def release(
         typer.echo(describe(made, repo))
         return
     typer.echo(f"{made.message}, to {repo}")
-    try:
-        done = publish_by_hand(made, repo, private=private)
-    except KeyboardInterrupt:
-        typer.echo("sahaj: stopped; nothing is visible on the Hub, and what was uploaded is not sent again", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    done = publish_by_hand(made, repo, private=private)
     logs.console_line(done)
     typer.echo(done)

@@ -1,11 +1,13 @@
 """What `sahaj release` does: it makes a release of a checkpoint and its ledger, and shows or publishes it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from app.join.address import coordinator_url
 from app.join.problems import JoinProblem, ProblemKind
 from app.organizing.info import readable
+from app.startup import INTERRUPTED
 from coordinator.checkpoints.checkpoint import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of
@@ -15,7 +17,14 @@ from coordinator.release.facts import Record, read_record, read_unnamed, unknown
 from coordinator.release.hub import HubRepository, check_name
 from coordinator.release.publish import CARD, Release, publish
 from coordinator.state_folder import LEDGER, URL
+from swarm.errors import SahajError
 from swarm.run_file import RunFile, load_run
+
+
+class Stopped(SahajError):
+    """Ctrl-C came before all was done."""
+
+    exit_status = INTERRUPTED
 
 
 def release_by_hand(
@@ -49,12 +58,22 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     """Write it to the Hub; returns what was done, for people.
 
     Raises:
-        NotAllowed, ReleaseError: nothing is visible on the Hub.
+        NotAllowed, ReleaseError, Stopped: unless the message says that it is released, nothing is visible on the Hub.
     """
-    repository = HubRepository(repo, private=private)
-    repository.open()
-    commit = publish(repository, release, once=False)
-    named = repository.tags()
+    repository, commit = HubRepository(repo, private=private), ""
+    try:
+        repository.open()
+        commit = publish(repository, replace(release, tags=()), once=False)
+        for tag in release.tags:
+            repository.tag(tag, commit)
+        named = repository.tags()
+    except KeyboardInterrupt:
+        nothing = "nothing is visible on the Hub, and what was uploaded is not sent again"
+        raise Stopped(f"stopped; {_released(commit) if commit else nothing}") from None
+    except SahajError as error:
+        if commit:
+            error.args = (f"{error}; {_released(commit)}",)
+        raise
     elsewhere = [
         f"\nattention: the tag {tag} is at another commit ({named[tag][:8]}) and stays there; delete it on the Hub, or "
         "give another --tag"
@@ -73,12 +92,16 @@ def describe(release: Release, repo: str) -> str:
     tags = f"\nTags: {', '.join(release.tags)}" if release.tags else ""
     return "\n".join(
         [
-            f"Would go to {repo}, {readable(sum(sizes.values()))}; nobody was contacted.",
+            f"Would go to {repo}, {readable(sum(sizes.values()))}; the Hub was not contacted.",
             f"\nMessage: {release.message}{tags}\n",
             *(f"  {name:<{width}}  {readable(size):>9}" for name, size in sizes.items()),
             f"\n{CARD}:\n\n{card.decode()}",
         ]
     )
+
+
+def _released(commit: str) -> str:
+    return f"released ({commit[:8]}); not all tags were set: the same command again sets them"
 
 
 def _link_of(state_folder: Path, given: str | None) -> str:

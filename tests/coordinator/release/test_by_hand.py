@@ -3,15 +3,17 @@
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from app.join.problems import ProblemKind
 from app.organizing.release_by_hand import publish_by_hand, release_by_hand
 from coordinator.ledger.ledger import Ledger
-from coordinator.release.hub import NotAllowed
+from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release.publish import Release
 from coordinator.state_folder import UNNAMED, URL
+from swarm.errors import SahajError
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
@@ -52,6 +54,18 @@ def test_by_hand_a_tag_that_is_elsewhere_already_is_told(hub: HubStandIn, make_c
     assert repository(hub).head.oid != there == repository(hub).tags["v1"]
     with pytest.raises(NotAllowed, match="was to be private"):
         publish_by_hand(second, REPO, private=True)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ReleaseError("the Hub cannot be reached")])
+def test_a_release_whose_tags_are_not_all_set_is_said_to_be_there(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch, error: BaseException
+):
+    monkeypatch.setattr(HubRepository, "tag", Mock(side_effect=error))
+    release = release_by_hand(make_checkpoint(100).path, REPO, ["v1"], None)
+    with pytest.raises(SahajError, match=r"(stopped|reached); released \([0-9a-f]{8}\); not all tags were set") as told:
+        publish_by_hand(release, REPO, private=False)
+    assert repository(hub).head.oid[:8] in str(told.value)
+    assert told.value.exit_status == (130 if isinstance(error, KeyboardInterrupt) else ReleaseError.exit_status)
 
 
 def test_the_list_of_those_who_are_not_named_counts_for_a_copied_checkpoint_too(

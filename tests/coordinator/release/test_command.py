@@ -62,7 +62,7 @@ def test_a_dry_run_shows_everything_and_contacts_nobody(
     status, out, err = run_release(path, REPO, "--dry-run", "--tag", "v1")
     assert (status, err) == (0, "")
     assert hub.asked == []
-    for told in ("Would go to river/boats", "nobody was contacted", f"Message: {TITLE}"):
+    for told in ("Would go to river/boats", "the Hub was not contacted", f"Message: {TITLE}"):
         assert told in out
     assert "Tags: v1" in out and re.search(r"model\.safetensors +\d+\.\d kB", out) and "loss.png" in out
     assert "pipeline_tag: fill-mask" in out and "## Citation" in out
