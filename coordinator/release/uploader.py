@@ -74,9 +74,9 @@ class Releaser:
         self._leaving.set()
         self._changed.set()
         self._thread.join(timeout)
-        if self._thread.is_alive() and self._uploading is not None:
+        if self._thread.is_alive() and (uploading := self._uploading) is not None:
             self._say(
-                f"The release of global step {self._uploading.step} was not finished; it goes on when the coordinator "
+                f"The release of global step {uploading.step} was not finished; it goes on when the coordinator "
                 "is started again."
             )
 
