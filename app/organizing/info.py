@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
@@ -66,15 +67,15 @@ def render(description: Description) -> RenderableType:
         ("saved", f"{state.saved_at} by Sahaj {state.software}"),
         ("fingerprint", state.fingerprint),
     ):
-        facts.add_row(name, value)
+        facts.add_row(name, escape(value))
     files = Table.grid(padding=(0, 2))
     files.add_column()
     files.add_column(justify="right")
     for name, size in description.files:
-        files.add_row(name, readable(size))
+        files.add_row(escape(name), readable(size))
     code = Syntax(description.snippet.rstrip(), "python", background_color="default", word_wrap=True)
     return Group(
-        f"[bold]{description.path.name}[/bold]",
+        f"[bold]{escape(description.path.name)}[/bold]",
         Padding(facts, (0, 2)),
         "[bold]files[/bold]",
         Padding(files, (0, 2)),

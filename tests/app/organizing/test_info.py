@@ -99,3 +99,12 @@ def test_describing_needs_neither_torch_nor_transformers(checkpoint: Path) -> No
         timeout=PATIENCE,
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_what_a_checkpoint_says_of_itself_is_no_markup(checkpoint: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint-1[red]"))
+    (copy / "notes[bold].txt").touch()
+    state = copy / "trainer_state.json"
+    state.write_text(state.read_text().replace("river-run", "river[/red]run"))
+    text = shown(copy)
+    assert "checkpoint-1[red]" in text and "notes[bold].txt" in text and "river[/red]run" in text
