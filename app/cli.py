@@ -235,9 +235,10 @@ def main() -> None:
         logs.console_line(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        say_stopped()
-        sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # Typer has made it of a KeyboardInterrupt
+            say_stopped()
+        raise
     except Exception as error:  # a bug: threads of hivemind would keep the process from ending
         typer.echo(f"sahaj: {logs.unexpected(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()

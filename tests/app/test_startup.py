@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from app import cli
-from app.startup import loading_libraries
+from app.organizing import info
+from app.startup import INTERRUPTED, loading_libraries
+from tests.support.forked import run_sahaj, start_function
 
 
 def test_what_is_loaded_is_not_searched_for_garbage_and_all_that_follows_is() -> None:
@@ -28,3 +30,17 @@ def test_a_command_goes_on_when_nobody_can_read_what_it_says(monkeypatch: pytest
     monkeypatch.undo()
     with pytest.raises(OSError, match="space"):
         full.close()
+
+
+def test_ctrl_c_in_a_command_that_is_no_peer_is_told(tmp_path: Path) -> None:
+    process = start_function(be_interrupted, out=tmp_path / "out", err=tmp_path / "err")
+    assert process.wait() == INTERRUPTED
+    assert (tmp_path / "err").read_text() == "sahaj: stopped\n"
+
+
+def be_interrupted() -> None:
+    def interrupt(_checkpoint: Path) -> None:
+        raise KeyboardInterrupt
+
+    info.describe = interrupt  # type: ignore[assignment]
+    run_sahaj(["info", "checkpoint-1"])
