@@ -162,7 +162,7 @@ CoresOption = Annotated[
 ]
 PriorityOption = Annotated[
     Priority,
-    typer.Option(help="low: other programs come first to processor and disk", rich_help_panel=CONSIDERATE),
+    typer.Option(help="low: give other programs priority for processor and disk", rich_help_panel=CONSIDERATE),
 ]
 ShareOption = Annotated[
     float,
