@@ -4,7 +4,7 @@ import queue
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from hivemind.dht import DHT
@@ -29,6 +29,7 @@ from swarm.run_file.fingerprint import OPTIMIZER_VERSION
 from trainer.model import PretrainingModel
 
 POLL = 0.2  # seconds
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,17 +111,11 @@ class Replica:
 
     def applied(self) -> list[Applied]:
         """The headers applied since the last call."""
-        found = []
-        while not self._applied.empty():
-            found.append(self._applied.get())
-        return found
+        return _drained(self._applied)
 
     def found(self) -> list[Verdict | Comparison]:
         """What was found out about members since the last call."""
-        found = []
-        while not self._found.empty():
-            found.append(self._found.get())
-        return found
+        return _drained(self._found)
 
     def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
         """At most `most` headers on the disk after a place, of whatever chain, and the place where they end.
@@ -158,10 +153,8 @@ class Replica:
 
     def restored(self) -> Snapshot | None:
         """The state that the run was rolled back to since the last call; the run may have gone on since."""
-        newest = None
-        while not self._restored.empty():
-            newest = self._restored.get()
-        return None if newest is None else self._snapshot_of(newest)
+        states = _drained(self._restored)
+        return self._snapshot_of(states[-1]) if states else None
 
     def snapshot(self) -> Snapshot:
         """The newest whole state.
@@ -221,3 +214,10 @@ def state_of(checkpoint: LoadedCheckpoint, layout: Layout) -> State:
             f"checkpoint-{checkpoint.trainer_state.step} does not fit the run ({error!r}); choose another state folder "
             "with --state FOLDER, or undo the change"
         ) from error
+
+
+def _drained(given: "queue.SimpleQueue[T]") -> list[T]:
+    found = []
+    while not given.empty():
+        found.append(given.get())
+    return found

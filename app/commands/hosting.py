@@ -40,8 +40,7 @@ def host_experts(
     with loading_libraries():
         from app.hosting.host_experts import HostOptions
         from app.hosting.host_experts import host_experts as host
-        from app.join.problems import refer_to_doctor
-        from swarm.errors import SahajError
+        from app.join.problems import referring_to_doctor
         from trainer.options import VolunteerOptions
 
     options = HostOptions(
@@ -52,8 +51,5 @@ def host_experts(
         verbose=verbose,
         chosen=VolunteerOptions(listen=tuple(listen), announce=tuple(announce)),
     )
-    try:
+    with referring_to_doctor(url):
         host(url, options)
-    except SahajError as error:
-        refer_to_doctor(error, url)
-        raise

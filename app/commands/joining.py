@@ -1,5 +1,6 @@
 """The command line of `sahaj join`."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -101,8 +102,7 @@ def join(
     with startup.loading_libraries():
         from app.join.join import JoinOptions
         from app.join.join import join as join_run
-        from app.join.problems import refer_to_doctor
-        from swarm.errors import SahajError
+        from app.join.problems import referring_to_doctor
         from trainer.options import VolunteerOptions
 
     chosen = VolunteerOptions(
@@ -145,9 +145,5 @@ def join(
         has_low_priority=priority is Priority.LOW,
         pause_file=pause_file,
     )
-    try:
+    with contextlib.nullcontext() if notebook else referring_to_doctor(url):  # a notebook has no command line
         join_run(url, options)
-    except SahajError as error:
-        if not notebook:  # where there is no command line
-            refer_to_doctor(error, url)
-        raise

@@ -27,15 +27,11 @@ def install(context: typer.Context, url: RunAndOptionsArgument) -> None:
     """Train in a run from now on: after each login, and again after a crash."""
     set_verbosity(verbose=False)
     options = _options_of_join(url, context.args)
-    from app.join.problems import refer_to_doctor
+    from app.join.problems import referring_to_doctor
     from app.service.services import install as install_service
-    from swarm.errors import SahajError
 
-    try:
+    with referring_to_doctor(url):
         install_service(url, context.args, options, typer.echo)
-    except SahajError as error:
-        refer_to_doctor(error, url)
-        raise
 
 
 @service.command()

@@ -1,5 +1,6 @@
 """What can go wrong on the way into a run, as one error class with a kind; errors of the HTTP library become such."""
 
+import contextlib
 import errno
 import shlex
 import socket
@@ -75,11 +76,16 @@ class JoinProblem(SahajError):
         self.status, self.retry_after = status, retry_after
 
 
-def refer_to_doctor(error: SahajError, link: str) -> None:
-    """End the message with the command that says more, if it does."""
-    if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
-        line = f"{shlex.quote(command())} doctor {shlex.quote(link)}"
-        error.args = (_("{problem}; `{command}` says more").format(problem=error, command=line),)
+@contextlib.contextmanager
+def referring_to_doctor(link: str) -> Iterator[None]:
+    """End the message of an error in this block with the command that says more, if it does."""
+    try:
+        yield
+    except SahajError as error:
+        if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
+            line = f"{shlex.quote(command())} doctor {shlex.quote(link)}"
+            error.args = (_("{problem}; `{command}` says more").format(problem=error, command=line),)
+        raise
 
 
 def one_line(text: str) -> str:

@@ -14,29 +14,19 @@ def load_admin_key(path: Path) -> str:
     """Read the key file, or make a new one, that only its owner may read.
 
     Raises:
-        SwarmError: the file holds no such key, or others may read it.
+        SwarmError: the file cannot be read or holds no such key, or others may read it.
         StorageError: it cannot be written.
     """
     if not path.exists():
         write_file(path, secrets.token_hex(32) + "\n", mode=0o600)
-    key = read_admin_key(path)
+    try:
+        key = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise SwarmError(f"{path}: no readable admin key; mend its permissions, or remove it for a new one") from None
+    if KEY.fullmatch(key) is None:
+        raise SwarmError(f"{path}: not an admin key; remove it and start the coordinator again to get a new one")
     try:
         path.chmod(0o600)
     except OSError as error:
         raise SwarmError(f"{path}: others may read the admin key ({error.strerror}); chmod 600 it") from None
-    return key
-
-
-def read_admin_key(path: Path) -> str:
-    """The key in an existing file, as `sahaj admin` sends it.
-
-    Raises:
-        SwarmError: there is none.
-    """
-    try:
-        key = path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise SwarmError(f"{path}: no readable admin key; it lies in the coordinator's state folder") from None
-    if KEY.fullmatch(key) is None:
-        raise SwarmError(f"{path}: not an admin key; remove it and start the coordinator again to get a new one")
     return key

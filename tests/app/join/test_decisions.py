@@ -18,7 +18,7 @@ from app.join.machine_checks import (
 )
 from app.join.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder
-from app.join.problems import JoinProblem, ProblemKind, refer_to_doctor
+from app.join.problems import JoinProblem, ProblemKind, referring_to_doctor
 from swarm.dht import remembered_peers
 from swarm.errors import NotJoined, SahajError, StorageError, SwarmError
 from swarm.run_file import ReleaseSection, parse_run
@@ -179,5 +179,6 @@ def test_who_follows_a_coordinator_that_has_moved(link: str, told: str, follows:
 )
 def test_who_is_referred_to_the_doctor(error: SahajError, referred: bool):
     before = str(error)
-    refer_to_doctor(error, "run.example.org")
+    with pytest.raises(type(error)), referring_to_doctor("run.example.org"):
+        raise error
     assert str(error) == before + ("; `sahaj doctor run.example.org` says more" if referred else "")
