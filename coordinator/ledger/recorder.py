@@ -6,7 +6,7 @@ import math
 import random
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -268,10 +268,7 @@ def seen_round(one: Applied) -> SeenRound | None:
     header = one.header
     if header.kind is not HeaderKind.UPDATE or one.gradient_norm is None:
         return None
-    samples: Mapping[str, float] = {
-        one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples
-    }
-    return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds)
+    return SeenRound(header.step - 1, one.gradient_norm, one.seconds)
 
 
 def reachable(records: Iterable[AdmittedRecord], *, loopback: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Engine, select
 
@@ -33,17 +33,11 @@ class Flag:
 
 @dataclass(frozen=True)
 class SeenRound:
-    """An update and its round: samples by peer id, and seconds from the coordinator's call to the commit, if any."""
+    """An update and its round: seconds from the coordinator's call to the commit, if any."""
 
     step: int
-    samples: Mapping[str, float]
     gradient_norm: float
     seconds: float | None
-
-    @property
-    def total(self) -> int:
-        """Samples of all members."""
-        return round(sum(self.samples.values()))
 
 
 class _InARow:
@@ -125,8 +119,7 @@ class RoundQueries:
             return
         with writing(self._engine) as connection:
             for one in rounds:  # one at a time: a round after a rollback replaces the one of the same step
-                sums = {"step": one.step, "samples": one.total, "peers": len(one.samples)}
-                upsert(connection, RoundRow, [sums | {"gradient_norm": one.gradient_norm, "seconds": one.seconds}])
+                upsert(connection, RoundRow, [asdict(one)])
             for flag in flags:
                 key = {"peer_id": flag.peer_id, "kind": flag.kind}
                 found = {"user_name": flag.user, "step": flag.step, "what": flag.what}

@@ -212,8 +212,6 @@ class RoundRow(Base):
 
     __tablename__ = "rounds"
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    samples: Mapped[int]
-    peers: Mapped[int]
     gradient_norm: Mapped[float]
     seconds: Mapped[float | None]
 

@@ -15,12 +15,14 @@ from sqlalchemy import create_engine, inspect, text
 import coordinator.ledger.migrations
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.rounds import SeenRound
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
 
-TAKE_BACK_TEAMS = (
+TAKE_BACK_TEAMS = (  # and what the seventh step has dropped
+    *(f"ALTER TABLE rounds ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0" for name in ("samples", "peers")),
     *(f"DROP TABLE {name}" for name in ("team_days", "team_members", "teams")),
     "DROP INDEX ix_sessions_peer_id",
 )
@@ -146,6 +148,7 @@ def test_a_ledger_from_before_teams_keeps_its_people_and_has_teams(
 ) -> None:
     ledger = open_ledger(ledger_url, tmp_path)
     ledger.record([report("a", steps={1: (32, 9.0)})])
+    ledger.rounds.write([SeenRound(1, 2.0, 1.5)], [], now=1000.0)
     ledger.close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
@@ -158,6 +161,8 @@ def test_a_ledger_from_before_teams_keeps_its_people_and_has_teams(
     ledger.record([report("a", steps={1: (32, 9.0), 2: (8, 9.0)})])
     assert [(one.user, one.samples) for one in ledger.leaderboard()] == [("asha", 40)]
     assert [(one.name, one.samples) for one in ledger.teams.board()] == [("River", 8)]
+    ledger.rounds.write([SeenRound(2, 4.0, None)], [], now=1000.0)
+    assert ledger.rounds.gradient_norms(0) == [2.0, 4.0]
     ledger.close()
 
 
