@@ -57,6 +57,7 @@ class CallCounts:
 
 @dataclass(eq=False)
 class _Host:
+    peer: str  # its id
     connection: HostConnection
     availability: Availability
 
@@ -205,8 +206,9 @@ class RemoteExperts:
         try:
             async with within(self._timeout):
                 answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
-            peer, answers = host.connection.peer_id.to_base58(), wire.split(answer, payload, group.parts)
-            return {uid: _Answered(peer, result.version, data) for uid, (result, data) in answers.items()}
+            answers = wire.split(answer, payload, group.parts)
+            self._is_kept(host)
+            return {uid: _Answered(host.peer, result.version, data) for uid, (result, data) in answers.items()}
         except asyncio.CancelledError:  # the loop was held up, or is about to end
             self._loop.soon(self._failed, host, "the call was cancelled")
             raise
@@ -217,7 +219,7 @@ class RemoteExperts:
     def _host(self, peer: str) -> _Host:
         if peer not in self._hosts:
             connection = HostConnection(self._p2p, self._greeting, self._settings, PeerID.from_base58(peer))
-            self._hosts[peer] = _Host(connection, Availability())
+            self._hosts[peer] = _Host(peer, connection, Availability())
         return self._hosts[peer]
 
     def _keep(self, peers: set[PeerID]) -> None:
@@ -228,12 +230,21 @@ class RemoteExperts:
             if not host.availability.is_out:
                 del self._hosts[peer]
 
+    def _is_kept(self, host: _Host) -> bool:
+        """Whether `_keep` has left the host; else a call that was on its way may have opened a new stream, to close."""
+        is_kept = self._hosts.get(host.peer) is host
+        if not is_kept:
+            host.connection.close()
+        return is_kept
+
     def _failed(self, host: _Host, reason: str) -> None:
         host.connection.close()
+        if not self._is_kept(host):
+            return
         wait = host.availability.failed(time.monotonic())
         if wait is not None:
             self.counts.silent += 1
-            logger.info(f"the experts of {host.connection.peer_id} are left out for now: {reason}")
+            logger.info(f"the experts of {host.peer} are left out for now: {reason}")
             self._looking.add(task := asyncio.create_task(self._look_for(host, wait)))
             task.add_done_callback(self._looking.discard)
         self._note()
@@ -241,10 +252,10 @@ class RemoteExperts:
     async def _look_for(self, host: _Host, wait: float) -> None:
         while True:
             await asyncio.sleep(wait)
-            peer = host.connection.peer_id.to_base58()
-            if peer not in self._routes.values():
+            if host.peer not in self._routes.values():
                 if host.availability.failures > MOST_LOOKS:
-                    del self._hosts[peer]
+                    del self._hosts[host.peer]
+                    self._note()
                     return
                 wait = host.availability.missed()
                 continue
@@ -252,7 +263,7 @@ class RemoteExperts:
                 async with within(self._timeout):
                     await host.connection.ask(Kind.PING)
             except Exception as error:
-                logger.debug(f"{host.connection.peer_id} does not answer: {error!r}")
+                logger.debug(f"{host.peer} does not answer: {error!r}")
                 host.connection.close()
                 wait = host.availability.missed()
             else:
