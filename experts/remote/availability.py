@@ -3,33 +3,34 @@
 from dataclasses import dataclass
 
 FIRST_LOOK, LONGEST_LOOK = 1.0, 120.0  # seconds from a failure, or a look in vain, to the next look
-FORGIVEN = 60.0  # seconds of calls without failure, after which the next failure counts as the first
+FORGIVEN = 3  # calls answered in a row, after which the next failure counts as the first
 
 
 @dataclass
 class Availability:
-    """Of one host. Times are in seconds of any clock."""
+    """Of one host."""
 
     is_out: bool = False
     failures: int = 0
-    back_since: float = float("-inf")
+    answers: int = 0  # in a row
 
-    def failed(self, now: float) -> float | None:
+    def answered(self) -> None:
+        """A call was answered; answers to looks do not count, because a host may answer these alone."""
+        self.answers += 1
+        if self.answers >= FORGIVEN:
+            self.failures = 0
+
+    def failed(self) -> float | None:
         """A call failed. The seconds until the host is to be looked for; None if that is under way already."""
         is_under_way = self.is_out
-        if not self.is_out and now - self.back_since >= FORGIVEN:
-            self.failures = 0
-        self.is_out = True
-        return None if is_under_way else self._wait()
+        self.is_out, self.answers = True, 0
+        return None if is_under_way else self.missed()
 
     def missed(self) -> float:
         """It was looked for in vain. The seconds until the next look."""
-        return self._wait()
-
-    def found(self, now: float) -> None:
-        """It answers again."""
-        self.is_out, self.back_since = False, now
-
-    def _wait(self) -> float:
         self.failures += 1
         return float(min(LONGEST_LOOK, FIRST_LOOK * 2 ** min(self.failures - 1, 16)))
+
+    def found(self) -> None:
+        """It answers again."""
+        self.is_out = False

@@ -207,6 +207,7 @@ class RemoteExperts:
             async with within(self._timeout):
                 answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
             answers = wire.split(answer, payload, group.parts)
+            host.availability.answered()
             self._is_kept(host)
             return {uid: _Answered(host.peer, result.version, data) for uid, (result, data) in answers.items()}
         except asyncio.CancelledError:  # the loop was held up, or is about to end
@@ -241,7 +242,7 @@ class RemoteExperts:
         host.connection.close()
         if not self._is_kept(host):
             return
-        wait = host.availability.failed(time.monotonic())
+        wait = host.availability.failed()
         if wait is not None:
             self.counts.silent += 1
             logger.info(f"the experts of {host.peer} are left out for now: {reason}")
@@ -267,7 +268,7 @@ class RemoteExperts:
                 host.connection.close()
                 wait = host.availability.missed()
             else:
-                host.availability.found(time.monotonic())
+                host.availability.found()
                 self._note()
                 return
 

@@ -1,11 +1,13 @@
 """When a silent host is looked for."""
 
+import random
+
 from experts.remote.availability import FIRST_LOOK, FORGIVEN, LONGEST_LOOK, Availability
 
 
 def test_it_is_looked_for_at_growing_intervals():
     host = Availability()
-    waits = [host.failed(0.0)] + [host.missed() for _ in range(20)]
+    waits = [host.failed()] + [host.missed() for _ in range(20)]
     assert waits[:3] == [FIRST_LOOK, 2 * FIRST_LOOK, 4 * FIRST_LOOK]
     assert waits[-1] == LONGEST_LOOK
     assert host.is_out
@@ -13,23 +15,47 @@ def test_it_is_looked_for_at_growing_intervals():
 
 def test_one_search_at_a_time():
     host = Availability()
-    assert host.failed(0.0) is not None
-    assert host.failed(1.0) is None
+    assert host.failed() is not None
+    assert host.failed() is None
 
 
-def test_one_that_answers_looks_but_no_calls_stays_out_for_longer_each_time():
+def test_one_that_answers_looks_but_hardly_a_call_stays_out_for_longer_each_time():
     host = Availability()
     waits = []
-    for now in range(5):
-        waits.append(host.failed(float(now)))
-        host.found(float(now))
+    for _ in range(5):
+        waits.append(host.failed())
+        host.found()
         assert not host.is_out
+        for _ in range(FORGIVEN - 1):
+            host.answered()
     assert waits == [FIRST_LOOK * 2**power for power in range(5)]
 
 
-def test_a_failure_long_after_the_last_is_the_first_again():
+def test_a_failure_after_some_answers_is_the_first_again():
     host = Availability()
-    host.failed(0.0)
+    host.failed()
     host.missed()
-    host.found(10.0)
-    assert host.failed(10.0 + FORGIVEN) == FIRST_LOOK
+    host.found()
+    for _ in range(FORGIVEN):
+        host.answered()
+    assert host.failed() == FIRST_LOOK
+
+
+def test_a_host_that_loses_a_tenth_of_its_calls_is_used_most_of_the_time():
+    """An hour of one call a second; looks are lost as often."""
+    chance, host = random.Random(0), Availability()
+    look, used = 0.0, 0
+    for now in range(3600):
+        is_lost = chance.random() < 0.1
+        if host.is_out and now >= look:
+            if is_lost:
+                look = now + host.missed()
+            else:
+                host.found()
+        elif not host.is_out:
+            used += 1
+            if is_lost:
+                look = now + (host.failed() or 0.0)
+            else:
+                host.answered()
+    assert used > 0.8 * 3600
