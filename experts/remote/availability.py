@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 FIRST_LOOK, LONGEST_LOOK = 1.0, 120.0  # seconds from a failure, or a look in vain, to the next look
 FORGIVEN = 3  # calls answered in a row, after which the next failure counts as the first
+MOST_LATE = 3  # calls in a row, which are a failure
 
 
 @dataclass
@@ -12,18 +13,24 @@ class Availability:
 
     is_out: bool = False
     failures: int = 0
-    answers: int = 0  # in a row
+    answers: int = 0  # in a row ...
+    lates: int = 0  # ... and these
 
     def answered(self) -> None:
         """A call was answered; answers to looks do not count, because a host may answer these alone."""
-        self.answers += 1
+        self.answers, self.lates = self.answers + 1, 0
         if self.answers >= FORGIVEN:
             self.failures = 0
+
+    def late(self) -> bool:
+        """A call was answered too late for its batch. Whether that is a failure by now."""
+        self.answers, self.lates = 0, self.lates + 1
+        return self.lates >= MOST_LATE
 
     def failed(self) -> float | None:
         """A call failed. The seconds until the host is to be looked for; None if that is under way already."""
         is_under_way = self.is_out
-        self.is_out, self.answers = True, 0
+        self.is_out, self.answers, self.lates = True, 0, 0
         return None if is_under_way else self.missed()
 
     def missed(self) -> float:

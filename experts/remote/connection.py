@@ -51,7 +51,7 @@ class HostConnection:
         """Close the stream; requests on their way fail."""
         if self._reading is not None:
             self._reading.cancel()
-        self._drop(EOFError("closed"))
+        self._drop(OSError("closed here"))  # which is no reason to open it again
 
     async def _ask(self, kind: Kind, parts: tuple[Part, ...], payload: bytes) -> tuple[Answer, bytes]:
         async with self._opening:

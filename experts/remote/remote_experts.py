@@ -1,7 +1,7 @@
 """A trainer's experts: on hosts elsewhere, called in groups, one request for each host and batch.
 
-A host that does not answer in time costs one batch its answers, and the trainer one timeout. After that it is left out
-of batches, and looked for in the background until it answers.
+Once more than half of the rows of a batch are answered, the other hosts have not much longer. A host that does not
+answer within the timeout, or is late in several batches, is left out and looked for in the background until it answers.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ logger = get_logger(__name__)
 T = TypeVar("T")
 TIMEOUT = 5.0  # seconds
 MARGIN = 0.25  # seconds beyond it, if the event loop is held up
+TIMES, AT_LEAST = 4, 0.25  # all have so many times as long as half of the rows took, or seconds, if that is more
 MOST_LOOKS = 40  # that fail before a host that is not in the table any longer is forgotten: an hour
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
@@ -98,7 +99,7 @@ class RemoteExperts:
         self._hosts: dict[str, _Host] = {}  # by peer id; for the loop alone
         self._routes: dict[Uid, str] = {}  # replaced as a whole
         self._out: frozenset[str] = frozenset()  # as well
-        self._looking: set[asyncio.Task[None]] = set()  # asyncio refers to tasks weakly
+        self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to tasks weakly
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
         self.served: Counter[str] = (
@@ -153,13 +154,14 @@ class RemoteExperts:
         for uid, part in parts.items():
             if 0 < part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
                 of_host.setdefault(routes[uid], []).append(uid)
-        answers: dict[Uid, _Answered] = {}
+        came: dict[Uid, _Answered] = {}
         if of_host:
             groups = {host: self._groups(kind, uids, parts, encoded) for host, uids in of_host.items()}
             try:
-                answers = self._loop.call(self._ask_all(groups), self._timeout + MARGIN)
+                self._loop.call(self._ask_all(groups, came), self._timeout + MARGIN)
             except Exception as error:  # the loop has ended, or is held up
-                logger.warning(f"experts could not be called: {error!r}")
+                logger.warning(f"experts could not be waited for: {error!r}")
+        answers = came.copy()  # late ones still come into the other one
         self.counts.asked += len(parts)
         self.counts.answered += len(answers)
         self.counts.slowest = max(self.counts.slowest, time.monotonic() - begin)
@@ -194,28 +196,45 @@ class RemoteExperts:
 
     # -- in the loop
 
-    async def _ask_all(self, groups: Mapping[str, list[_Group]]) -> dict[Uid, _Answered]:
-        asks = [self._ask(self._host(peer), group) for peer, of_host in groups.items() for group in of_host]
-        answers: dict[Uid, _Answered] = {}
-        for answered in await asyncio.gather(*asks):
-            answers |= answered
-        return answers
+    async def _ask_all(self, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]) -> None:
+        """Fill in answers. Late requests go on, also if this is cancelled: each host is given its whole timeout."""
+        asks: dict[asyncio.Task[int], _Host] = {}
+        for peer, of_host in groups.items():
+            host = self._host(peer)
+            asks |= {self._begin(self._ask(host, group, answers)): host for group in of_host}
+        rows = sum(part.rows for of_host in groups.values() for group in of_host for part in group.parts)
+        now = asyncio.get_running_loop().time
+        begin, late = now(), set(asks)
+        ends = begin + self._timeout + MARGIN
+        while late and now() < ends:
+            _, late = await asyncio.wait(late, timeout=ends - now(), return_when=asyncio.FIRST_COMPLETED)
+            if sum(ask.result() for ask in asks.keys() - late) > rows / 2:
+                ends = min(ends, begin + max(AT_LEAST, TIMES * (now() - begin)))
+        late_hosts = {asks[ask] for ask in late}
+        for host in {asks[ask] for ask in asks.keys() - late if ask.result()} - late_hosts:
+            host.availability.answered()
+        for host in late_hosts:
+            if host.availability.late():
+                self._failed(host, "it is late again and again")
 
-    async def _ask(self, host: _Host, group: _Group) -> dict[Uid, _Answered]:
-        """What the host answers in time; nothing, and the host is left out, if it fails in any way."""
+    async def _ask(self, host: _Host, group: _Group, answers: dict[Uid, _Answered]) -> int:
+        """Fill in what the host answers, and return its rows; 0, and the host is left out, if it fails in any way."""
         try:
             async with within(self._timeout):
                 answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
-            answers = wire.split(answer, payload, group.parts)
-            host.availability.answered()
-            self._is_kept(host)
-            return {uid: _Answered(host.peer, result.version, data) for uid, (result, data) in answers.items()}
-        except asyncio.CancelledError:  # the loop was held up, or is about to end
-            self._loop.soon(self._failed, host, "the call was cancelled")
-            raise
+            for uid, (result, data) in wire.split(answer, payload, group.parts).items():
+                answers[uid] = _Answered(host.peer, result.version, data)
         except Exception as error:
             self._failed(host, str(error) or type(error).__name__)
-            return {}
+            return 0
+        self._is_kept(host)
+        return sum(part.rows for part in group.parts)
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _host(self, peer: str) -> _Host:
         if peer not in self._hosts:
@@ -246,8 +265,7 @@ class RemoteExperts:
         if wait is not None:
             self.counts.silent += 1
             logger.info(f"the experts of {host.peer} are left out for now: {reason}")
-            self._looking.add(task := asyncio.create_task(self._look_for(host, wait)))
-            task.add_done_callback(self._looking.discard)
+            self._begin(self._look_for(host, wait))
         self._note()
 
     async def _look_for(self, host: _Host, wait: float) -> None:

@@ -59,4 +59,6 @@ class Caller(RemoteExperts):
     async def batch(self) -> set[Any]:
         """Experts that answer a forward call of three rows for each that is alive."""
         groups = {self._routes[uid]: [_Group(Kind.FORWARD, (Part(uid, 3),), b"")] for uid in self.alive()}
-        return set(await self._ask_all(groups))
+        answers: dict[Any, Any] = {}
+        await self._ask_all(groups, answers)
+        return set(answers)

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from experts.remote import remote_experts
+from experts.remote.availability import MOST_LATE
+from experts.remote.remote_experts import TIMES
 from experts.remote.wire import Kind
 from tests.experts.remote.small_hosts import ALL
 from tests.experts.remote.stand_in_hosts import Caller, StandIn
@@ -44,5 +46,66 @@ def test_a_host_that_was_forgotten_is_called_when_it_comes_back(monkeypatch: pyt
         host.error = None
         caller.table(host)
         assert await caller.batch() == {ALL[0]}
+
+    in_virtual_time(course)
+
+
+def test_one_host_of_several_that_is_slow_holds_batches_up_a_little_and_then_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    *quick, slow = hosts = [StandIn(str(number)) for number in range(4)]
+    slow.seconds = 2.9
+    caller = Caller(monkeypatch, *hosts)
+
+    async def course() -> None:
+        for number in range(5):
+            begin = asyncio.get_running_loop().time()
+            assert await caller.batch() == set(ALL[:3])
+            took = asyncio.get_running_loop().time() - begin
+            assert took == pytest.approx(TIMES * quick[0].seconds if number < MOST_LATE else quick[0].seconds)
+        assert slow.asked == [Kind.FORWARD] * MOST_LATE
+        assert not slow.is_open
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize("seconds", [(2.9,), (0.1, 2.9), (0.1, 2.9, 2.9), (0.1, 0.15, 0.2, 0.39), (0.01, 0.01, 0.24)])
+def test_more_than_half_of_the_rows_are_waited_for_and_those_that_take_about_as_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...]
+):
+    hosts = [StandIn(str(number)) for number in range(len(seconds))]
+    caller = Caller(monkeypatch, *hosts)
+    for host, its in zip(hosts, seconds, strict=True):
+        host.seconds = its
+
+    async def course() -> None:
+        for _ in range(MOST_LATE + 1):
+            assert await caller.batch() == set(ALL[: len(hosts)])
+
+    in_virtual_time(course)
+
+
+def test_hosts_that_fail_at_once_do_not_hurry_the_others(monkeypatch: pytest.MonkeyPatch):
+    *failing, good = hosts = [StandIn(str(number)) for number in range(4)]
+    caller = Caller(monkeypatch, *hosts)
+    for host in failing:
+        host.seconds, host.error = 0.0, OSError("no route")
+    good.seconds = 2.9
+
+    async def course() -> None:
+        assert await caller.batch() == {ALL[3]}
+
+    in_virtual_time(course)
+
+
+def test_a_host_that_is_late_now_and_then_is_not_left_out(monkeypatch: pytest.MonkeyPatch):
+    hosts = [StandIn(str(number)) for number in range(3)]
+    caller = Caller(monkeypatch, *hosts)
+
+    async def course() -> None:
+        for number in range(20):
+            hosts[2].seconds = 0.1 if number % MOST_LATE == 0 else 1.0
+            await caller.batch()
+        assert caller.counts.silent == 0
 
     in_virtual_time(course)
