@@ -51,9 +51,9 @@ class HostLimits:
     streams_of_a_user: int = 8
     states_a_minute: int = 64  # of one user
     busy_pause: float = 0.1  # before a caller is told that there is no room: it asks less often
-    strangers: int = 64  # streams that have not shown a pass yet ...
+    strangers: int = 64  # streams that have not shown a pass yet, of which the oldest has to go ...
     strangers_of_a_peer: int = 2  # ... and of one peer
-    hello: float = 15.0  # to show it
+    hello: float = 5.0  # to show it
     arrive: float = 5.0  # for a request, once it has begun: its caller does not wait for longer
     stall: float = 60.0  # for an answer to be taken
 

@@ -66,7 +66,7 @@ class ExpertService:
         self._users: Counter[str] = Counter()  # streams of each
         self._states = RateLimit(self._limits.states_a_minute, 60.0)
         self._receiving = asyncio.Semaphore(self._limits.receiving)
-        self._strangers: Counter[PeerID] = Counter()  # streams of each that have not said hello
+        self._strangers: dict[asyncio.Task[Any], PeerID] = {}  # streams without a hello, the oldest first
         self.refused = 0  # streams and requests
         self.leaves = False  # no calls are computed any longer; states are handed out
 
@@ -86,7 +86,7 @@ class ExpertService:
         assert task is not None
         self._streams.add(task)
         try:
-            hello, user = await self._welcomed(info.peer_id, reader)
+            hello, user = await self._welcomed(task, info.peer_id, reader)
             try:
                 writer.write(wire.message(self._greeting.hello))
                 await self._serve(info.peer_id, hello, user, reader, writer)
@@ -107,20 +107,26 @@ class ExpertService:
             self._streams.discard(task)
             writer.transport.abort()
 
-    async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> tuple[Hello, str]:
-        limits = self._limits
-        if self._strangers[peer_id] >= limits.strangers_of_a_peer:
+    async def _welcomed(
+        self, task: "asyncio.Task[Any]", peer_id: PeerID, reader: asyncio.StreamReader
+    ) -> tuple[Hello, str]:
+        limits, strangers = self._limits, self._strangers
+        if list(strangers.values()).count(peer_id) >= limits.strangers_of_a_peer:
             raise HelloRefused(f"more than {limits.strangers_of_a_peer} streams without a hello")
-        if self._strangers.total() >= limits.strangers or self._users.total() >= limits.streams:
+        if self._users.total() >= limits.streams:
             raise NoRoom("too many streams")
-        self._strangers[peer_id] += 1
+        if len(strangers) >= limits.strangers:  # a hello comes with its stream: silent ones keep no newcomer out
+            oldest = next(iter(strangers))
+            del strangers[oldest]
+            oldest.cancel()
+        strangers[task] = peer_id
         try:
             async with within(limits.hello):
                 hello, _ = await wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
         except asyncio.TimeoutError:
             raise HelloRefused("no hello came") from None
         finally:
-            self._strangers -= Counter([peer_id])  # leaves no zeros
+            strangers.pop(task, None)
         user = self._greeting.check(hello, peer_id)
         if self._users[user] >= limits.streams_of_a_user:
             raise ValueError(f"more than {limits.streams_of_a_user} streams of {user}")

@@ -132,7 +132,7 @@ class Intruder:
 
     def begins(self, host: Host) -> None:
         """Open a stream, send the first byte of a hello, and no more; until it has arrived."""
-        before = host.service._strangers.total()
+        before = set(host.service._strangers)
 
         async def beginning() -> None:
             _, _, writer = await self.p2p.call_binary_stream_handler(host.p2p.peer_id, HANDLE)
@@ -140,7 +140,7 @@ class Intruder:
             self._begun.append(writer)
 
         self.loop.call(beginning())
-        wait_until(lambda: host.service._strangers.total() > before, "the beginning of a hello")
+        wait_until(lambda: set(host.service._strangers) - before, "the beginning of a hello")
 
     def hello(self, **changes: Any) -> bytes:
         shown = self.gate.own.to_bytes() if self.gate else b""

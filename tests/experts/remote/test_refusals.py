@@ -135,10 +135,20 @@ def test_a_request_that_begins_and_never_arrives_is_a_refusal(hosts: SmallHosts)
     assert set(amina.forward({A: rows()})) == {A}
 
 
+def test_silent_streams_keep_no_newcomer_out(hosts: SmallHosts):
+    host, eve, other = hosts.host(strangers=2, hello=1e6), hosts.intruder(), hosts.intruder()
+    for intruder in (eve, other, eve, other):
+        intruder.begins(host)
+        wait_until(lambda: len(host.service._streams) <= 2, "the end of the oldest stream")
+    assert set(hosts.caller(host, name="amina").forward({A: rows()})) == {A}
+    assert list(host.service._strangers.values()) == [other.p2p.peer_id]
+    assert host.service.refused == 0
+    assert not refusals._refusals._seen
+
+
 def test_a_peer_for_which_there_is_no_room_is_not_to_blame(hosts: SmallHosts):
-    host, eve, amina = hosts.host(strangers=1, hello=1e6), hosts.intruder(), hosts.intruder()
+    host, amina = hosts.host(streams=0), hosts.intruder()
     amina.gate = hosts.guarded.gate("amina", amina.p2p.peer_id)
-    eve.begins(host)
     assert amina.says(host, amina.hello()) == b""
     assert host.service.refused == 1
     assert not refusals._refusals._seen
