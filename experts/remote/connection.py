@@ -15,11 +15,15 @@ from swarm.access.passes import PassRefused
 from swarm.tasks import within
 
 FAILURES = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ValueError, PassRefused)
-OPENING = HostLimits().hello  # seconds until the host has said hello
+OPENING = 15.0  # seconds until the host is reached and has said hello
 
 
 class HostConnection:
-    """Requests to one host. Everything is called in the event loop; the caller that waits sets the time limit."""
+    """Requests to one host. Everything is called in the event loop.
+
+    The caller that waits sets the time limit, and closes the stream when it is over: an answer that nobody waits for
+    does so, too.
+    """
 
     def __init__(self, p2p: P2P, greeting: Greeting, settings: ExpertSettings, peer_id: PeerID):
         self.peer_id, self._p2p, self._greeting = peer_id, p2p, greeting
@@ -89,8 +93,10 @@ class HostConnection:
                 answer, payload = await wire.read_message(
                     reader, Answer, wire.LONGEST_HEAD, self._longest_payload, seconds=60.0
                 )
-                asked = self._waiting.get(answer.number)
-                if asked is not None and not asked.done():
+                asked = self._waiting.pop(answer.number, None)
+                if asked is None:
+                    raise ValueError(f"nobody waits for an answer {answer.number}")
+                if not asked.done():
                     asked.set_result((answer, payload))
         except FAILURES as raised:
             error = raised

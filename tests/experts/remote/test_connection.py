@@ -3,14 +3,14 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from experts.host.settings import ExpertSettings
 from experts.remote import connection
 from experts.remote.connection import HostConnection
-from experts.remote.wire import Hello, Kind
+from experts.remote.wire import Answer, Hello, Kind, message
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
 GREETING = SimpleNamespace(hello=Hello(1, "run", SETTINGS.fingerprint, b""))
@@ -49,3 +49,27 @@ def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.Monkey
     assert silent.asked == 2
     assert all(writer.transport.abort.called for writer in silent.writers)
     assert len(silent.writers) == (2 if opens else 0)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_answers_that_nobody_asked_for_end_the_stream(number: int):
+    hello = Hello(1, "run", SETTINGS.fingerprint, b"")
+    writer, p2p = Mock(), Mock()
+
+    async def course() -> None:
+        reader = asyncio.StreamReader()
+        p2p.call_binary_stream_handler = AsyncMock(return_value=(None, reader, writer))
+        host = HostConnection(p2p, Mock(hello=hello), SETTINGS, Mock())
+        reader.feed_data(message(hello))
+        ask = asyncio.create_task(host.ask(Kind.PING))
+        while host.requests == 0:
+            await asyncio.sleep(0)
+        reader.feed_data(message(Answer(1)))
+        assert await ask == (Answer(1), b"")
+        assert not writer.transport.abort.called
+        reader.feed_data(message(Answer(number)))
+        assert host._reading is not None
+        await asyncio.wait([host._reading], timeout=60.0)
+        assert writer.transport.abort.called
+
+    asyncio.run(course())
