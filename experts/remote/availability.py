@@ -1,10 +1,12 @@
-"""Whether a host is called: after a failure it is left out, and looked for again at growing intervals. Pure."""
+"""Which hosts and experts are called: after failures they are left out for growing times. Pure."""
 
 from dataclasses import dataclass
 
 FIRST_LOOK, LONGEST_LOOK = 1.0, 120.0  # seconds from a failure, or a look in vain, to the next look
 FORGIVEN = 3  # calls answered in a row, after which the next failure counts as the first
 MOST_LATE = 3  # calls in a row, which are a failure
+MOST_REFUSED = 3  # calls of an expert in a row, after which it is left out ...
+FIRST_PAUSE = 5.0  # ... for so many seconds, and for longer after each further one
 
 
 @dataclass
@@ -41,3 +43,17 @@ class Availability:
     def found(self) -> None:
         """It answers again."""
         self.is_out = False
+
+
+@dataclass
+class Refusals:
+    """In a row, of one expert of a host that answers. Times are in seconds of any clock."""
+
+    count: int = 0
+    until: float = float("-inf")  # it is left out
+
+    def refused(self, now: float) -> None:
+        """A call had no answer that is of use."""
+        self.count += 1
+        if self.count >= MOST_REFUSED:
+            self.until = now + min(LONGEST_LOOK, FIRST_PAUSE * 2 ** min(self.count - MOST_REFUSED, 16))

@@ -18,8 +18,9 @@ from torch import Tensor
 from experts.codec import decode, encode
 from experts.grid import Uid
 from experts.host.settings import ExpertSettings, HostLimits
+from experts.layer.calling import LARGEST
 from experts.remote import wire
-from experts.remote.availability import Availability
+from experts.remote.availability import Availability, Refusals
 from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.wire import Kind, Part
@@ -77,8 +78,8 @@ class _Answered:
     """What a host answered for one expert."""
 
     host: str  # peer id
-    version: int
-    data: bytes
+    version: int = 0
+    data: bytes = b""  # empty if it refused
 
 
 class RemoteExperts:
@@ -99,6 +100,7 @@ class RemoteExperts:
         self._hosts: dict[str, _Host] = {}  # by peer id; for the loop alone
         self._routes: dict[Uid, str] = {}  # replaced as a whole
         self._out: frozenset[str] = frozenset()  # as well
+        self._refusals: dict[Uid, Refusals] = {}
         self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to tasks weakly
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
@@ -108,7 +110,10 @@ class RemoteExperts:
 
     def use(self, routes: Mapping[Uid, PeerID]) -> None:
         """Call these hosts from now on: the newest table of the directory. From any thread."""
-        self._routes = {uid: peer.to_base58() for uid, peer in routes.items()}
+        before, self._routes = self._routes, {uid: peer.to_base58() for uid, peer in routes.items()}
+        for uid in before:
+            if self._routes.get(uid) != before[uid]:
+                self._refusals.pop(uid, None)
         self._loop.soon(self._keep, set(routes.values()))
 
     def close(self) -> None:
@@ -116,20 +121,22 @@ class RemoteExperts:
         self.use({})
 
     def alive(self) -> Collection[Uid]:
-        """Experts whose hosts are in the table and have answered so far."""
-        out = self._out
-        return [uid for uid, peer in self._routes.items() if peer not in out]
+        """Experts whose hosts are in the table and have answered so far, but those that refuse again and again."""
+        out, now = self._out, time.monotonic()
+        refusing = {uid for uid, refusals in self._refusals.copy().items() if now < refusals.until}
+        return [uid for uid, peer in self._routes.items() if peer not in out and uid not in refusing]
 
     def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         """See `ExpertCaller`."""
         encoded = {uid: encode(rows) for uid, rows in inputs.items()}
         parts = {uid: Part(uid, len(rows)) for uid, rows in inputs.items()}
         answers = self._call(Kind.FORWARD, parts, encoded)
-        for uid, answer in answers.items():
-            self._versions[uid, hash(encoded[uid])] = answer.version
+        decoded = self._decoded(answers, inputs)
+        for uid in decoded:
+            self._versions[uid, hash(encoded[uid])] = answers[uid].version
         while len(self._versions) > MOST_VERSIONS:
             self._versions.popitem(last=False)
-        return self._decoded(answers, inputs)
+        return decoded
 
     def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         """See `ExpertCaller`."""
@@ -141,7 +148,7 @@ class RemoteExperts:
         answers = self._call(Kind.BACKWARD, parts, encoded)
         decoded = self._decoded(answers, inputs)
         served = Counter(self.served)
-        for uid in decoded.keys() & answers.keys():
+        for uid in decoded:
             served[answers[uid].host] += parts[uid].rows
         self.served = served
         return decoded
@@ -152,7 +159,7 @@ class RemoteExperts:
         routes, out = self._routes, self._out
         of_host: dict[str, list[Uid]] = {}
         for uid, part in parts.items():
-            if 0 < part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
+            if part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
                 of_host.setdefault(routes[uid], []).append(uid)
         came: dict[Uid, _Answered] = {}
         if of_host:
@@ -163,7 +170,6 @@ class RemoteExperts:
                 logger.warning(f"experts could not be waited for: {error!r}")
         answers = came.copy()  # late ones still come into the other one
         self.counts.asked += len(parts)
-        self.counts.answered += len(answers)
         self.counts.slowest = max(self.counts.slowest, time.monotonic() - begin)
         return answers
 
@@ -184,14 +190,19 @@ class RemoteExperts:
         ]
 
     def _decoded(self, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
-        outputs = {uid: rows.new_zeros(rows.shape) for uid, rows in inputs.items() if not len(rows)}
+        outputs = {}
         for uid, answer in answers.items():
             try:
                 decoded = decode(answer.data, len(inputs[uid]), self._settings.width)
-            except ValueError as error:  # the expert has diverged, and others of its host may be good
+                if not (decoded.abs() <= LARGEST).all():
+                    raise ValueError(f"numbers above {LARGEST:,.0f}")
+            except ValueError as error:  # it refused or has diverged, and others of its host may be good
                 logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
+                self._refusals.setdefault(uid, Refusals()).refused(time.monotonic())
                 continue
+            self._refusals.pop(uid, None)
             outputs[uid] = decoded.to(inputs[uid].device)
+        self.counts.answered += len(outputs)
         return outputs
 
     # -- in the loop
@@ -222,8 +233,9 @@ class RemoteExperts:
         try:
             async with within(self._timeout):
                 answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
-            for uid, (result, data) in wire.split(answer, payload, group.parts).items():
-                answers[uid] = _Answered(host.peer, result.version, data)
+            split = wire.split(answer, payload, group.parts)
+            given = {uid: _Answered(host.peer, result.version, data) for uid, (result, data) in split.items()}
+            answers |= {part.uid: _Answered(host.peer) for part in group.parts} | given
         except Exception as error:
             self._failed(host, str(error) or type(error).__name__)
             return 0

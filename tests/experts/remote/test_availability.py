@@ -1,8 +1,16 @@
-"""When a silent host is looked for."""
+"""When a silent host is looked for, and an expert that refuses is called again."""
 
 import random
 
-from experts.remote.availability import FIRST_LOOK, FORGIVEN, LONGEST_LOOK, Availability
+from experts.remote.availability import (
+    FIRST_LOOK,
+    FIRST_PAUSE,
+    FORGIVEN,
+    LONGEST_LOOK,
+    MOST_REFUSED,
+    Availability,
+    Refusals,
+)
 
 
 def test_it_is_looked_for_at_growing_intervals():
@@ -59,3 +67,14 @@ def test_a_host_that_loses_a_tenth_of_its_calls_is_used_most_of_the_time():
             else:
                 host.answered()
     assert used > 0.8 * 3600
+
+
+def test_an_expert_that_refuses_is_left_out_for_longer_each_time():
+    expert = Refusals()
+    pauses = []
+    for now in range(MOST_REFUSED + 10):
+        expert.refused(float(now))
+        pauses.append(expert.until - now)
+    assert max(pauses[: MOST_REFUSED - 1]) < 0
+    assert pauses[MOST_REFUSED - 1 : MOST_REFUSED + 1] == [FIRST_PAUSE, 2 * FIRST_PAUSE]
+    assert pauses[-1] == LONGEST_LOOK

@@ -13,6 +13,7 @@ from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.layer.calling import call_experts
 from experts.layer.gate import Choice
+from experts.remote.availability import MOST_REFUSED
 from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.recovering import Recovering
@@ -102,12 +103,34 @@ def test_an_expert_with_more_rows_than_a_request_holds_is_not_called_and_the_oth
     assert set(caller.alive()) == set(ALL)
 
 
-def test_rows_of_no_expert_and_no_rows_of_an_expert(hosts: SmallHosts):
-    host = hosts.host([A])
-    caller = hosts.caller(host)
+def test_rows_of_no_expert(hosts: SmallHosts):
+    caller = hosts.caller(hosts.host([A]))
     assert caller.forward({}) == {}
-    outputs = caller.forward({A: rows(0), B: rows()})
-    assert {uid: tuple(one.shape) for uid, one in outputs.items()} == {A: (0, SETTINGS.width)}
+    assert caller.forward({B: rows()}) == {}
+
+
+def test_an_expert_that_refuses_again_and_again_is_left_out_until_it_may_answer(hosts: SmallHosts):
+    host, other = hosts.host([A, B]), hosts.host([A])
+    caller = hosts.caller(host)
+    expert = host.computing.experts.pop(A)
+    for _ in range(MOST_REFUSED):
+        assert set(caller.alive()) == {A, B}
+        assert set(caller.forward({A: rows(), B: rows()})) == {B}
+    assert set(caller.alive()) == {B}
+    caller.use({A: other.p2p.peer_id, B: host.p2p.peer_id})
+    assert set(caller.alive()) == {A, B}, "another host serves it now"
+    caller.use(dict.fromkeys((A, B), host.p2p.peer_id))
+    for _ in range(MOST_REFUSED):
+        caller.forward({A: rows()})
+    assert set(caller.alive()) == {B}
+    caller._refusals[A].until = 0.0  # later
+    assert set(caller.alive()) == {A, B}
+    caller.forward({A: rows()})
+    assert set(caller.alive()) == {B}, "it refuses still"
+    host.computing.experts[A] = expert
+    assert set(caller.forward({A: rows()})) == {A}
+    assert set(caller.alive()) == {A, B}
+    assert caller.counts.silent == 0
 
 
 def test_a_gradient_tells_the_version_of_its_forward_call(hosts: SmallHosts):
@@ -146,6 +169,8 @@ def test_an_expert_that_has_diverged_costs_its_own_answer_and_not_its_host(hosts
         _, answered = call_experts(caller, rows(3), choice)
         assert answered.tolist() == [[False, True]] * 3
     assert set(caller.alive()) == {A, B}
+    call_experts(caller, rows(3), choice)
+    assert set(caller.alive()) == {B}
     assert caller.counts.silent == 0
 
 
