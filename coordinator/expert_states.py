@@ -73,6 +73,7 @@ def open_expert_states(
     def close() -> None:
         with contextlib.suppress(TooSlow):  # the DHT is gone
             loop.call(collection.stop(), CLOSING)
+        with contextlib.suppress(TooSlow):
             loop.call(p2p.shutdown(), CLOSING)
         loop.stop()
 

@@ -70,10 +70,12 @@ class ReachedExperts:
         """End all streams; before the DHT is shut down."""
         self.caller.close()
         with contextlib.suppress(NoAnswer):
-            self._loop.call(self._end(), CLOSING)
+            self._loop.call(self._p2p.shutdown(), CLOSING)
+        with contextlib.suppress(NoAnswer):
+            self._loop.call(_end_looks(), CLOSING)
         self._loop.stop(CLOSING)
 
-    async def _end(self) -> None:
-        # a look into the directory that is under way would wait for a DHT that is gone, and the process for it
-        await asyncio.get_running_loop().shutdown_default_executor()
-        await self._p2p.shutdown()
+
+async def _end_looks() -> None:
+    # a look into the directory that is under way would wait for a DHT that is gone, and the process for it
+    await asyncio.get_running_loop().shutdown_default_executor()

@@ -1,0 +1,37 @@
+"""The end of a trainer's experts while the DHT does not answer."""
+
+import threading
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+from experts.host.settings import ExpertSettings
+from trainer import experts
+from trainer.experts import ReachedExperts
+
+
+def test_the_connection_to_libp2p_is_closed_although_a_look_into_the_dht_does_not_end(monkeypatch: pytest.MonkeyPatch):
+    looks, answered, closed = threading.Event(), threading.Event(), threading.Event()
+
+    async def shutdown() -> None:
+        closed.set()
+
+    async def joined(_dht: object) -> SimpleNamespace:
+        return SimpleNamespace(shutdown=shutdown)
+
+    def read() -> list[object]:
+        looks.set()
+        answered.wait(60.0)
+        return []
+
+    monkeypatch.setattr(experts, "join_daemon", joined)
+    monkeypatch.setattr(experts, "CLOSING", 0.1)
+    settings = ExpertSettings(grid=(2, 2), width=4, hidden=8)
+    reached = ReachedExperts(Mock(read=read), "0123abcd", settings, 1.0, Mock(), Mock())
+    try:
+        assert looks.wait(60.0)
+        reached.close()
+        assert closed.is_set()
+    finally:
+        answered.set()
