@@ -25,7 +25,9 @@ class ExpertCaller(Protocol):
         """
 
     def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
-        """Gradients with respect to the inputs; each expert that answers has taken its own step by then or soon.
+        """Gradients with respect to the inputs.
+
+        Each expert that answers has taken its own step by then, or takes it soon, unless the gradient is too old.
 
         Args:
             inputs: as they were given to `forward`.
