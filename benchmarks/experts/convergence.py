@@ -82,7 +82,7 @@ class DenseTerm(nn.Module):
 
     def forward(self, rows: Tensor) -> Mixture:
         """As of a mixture without experts elsewhere."""
-        return Mixture(self.up(self.block(self.down(rows))), rows.new_zeros(()), 0, 0)
+        return Mixture(self.up(self.block(self.down(rows))), rows.new_zeros(()))
 
 
 class Net(nn.Module):

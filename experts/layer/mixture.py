@@ -24,8 +24,6 @@ class Mixture(NamedTuple):
 
     added: Tensor  # (N, width of the trunk): to be added to the trunk's rows
     balancing_loss: Tensor  # a scalar: to be added to the loss, times a small factor
-    called: int  # rows that were sent, an expert's and another's counted twice
-    answered: int  # of these
 
 
 @dataclass
@@ -82,7 +80,7 @@ class MixtureOfExperts(nn.Module):
             rows: (N, width of the trunk).
         """
         if self.training and float(torch.rand(())) < self.off_share:
-            return Mixture(torch.zeros_like(rows), rows.new_zeros(()), 0, 0)
+            return Mixture(torch.zeros_like(rows), rows.new_zeros(()))
         scores = self.gate(rows)
         choice = self._choose(scores)
         outputs, answered = call_experts(self.caller, self.down(rows), choice, self.loss_scale())
@@ -90,12 +88,7 @@ class MixtureOfExperts(nn.Module):
             self.counts.batches += 1
             self.counts.whole += int(answered.sum()) == len(rows) * self.experts_of_a_row
         mixed = (weights_of(scores, choice, answered).unsqueeze(2) * outputs).sum(dim=1)
-        return Mixture(
-            self.up(mixed.to(rows.dtype)),
-            balancing_loss(scores, choice),
-            int(choice.is_there.sum()),
-            int(answered.sum()),
-        )
+        return Mixture(self.up(mixed.to(rows.dtype)), balancing_loss(scores, choice))
 
     def _choose(self, scores: tuple[Tensor, ...]) -> Choice:
         choice = self._select([one.detach().cpu() for one in scores], self.experts_of_a_row)

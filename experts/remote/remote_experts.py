@@ -30,8 +30,7 @@ from swarm.tasks import within
 logger = get_logger(__name__)
 
 T = TypeVar("T")
-TIMEOUT = 5.0  # seconds
-MARGIN = 0.25  # seconds beyond it, if the event loop is held up
+MARGIN = 0.25  # seconds beyond the timeout, if the event loop is held up
 TIMES, AT_LEAST = 4, 0.25  # all have so many times as long as half of the rows took, or seconds, if that is more
 MOST_LOOKS = 40  # that fail before a host that is not in the table any longer is forgotten: an hour
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
@@ -93,7 +92,7 @@ class RemoteExperts:
         timeout: seconds that a forward or a backward waits for hosts.
     """
 
-    def __init__(self, loop: Loop, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, timeout: float = TIMEOUT):
+    def __init__(self, loop: Loop, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, timeout: float):
         self._loop, self._p2p, self._settings, self._timeout = loop, p2p, settings, timeout
         self._greeting = Greeting(gate, run, settings)
         self._most_rows = HostLimits().request_rows
