@@ -16,7 +16,7 @@ from swarm.errors import is_memory_full
 from swarm.language import _
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
-from trainer.precision import DeviceError, Precision, candidate_dtypes
+from trainer.precision import DeviceError, Precision, candidate_dtypes, empty_cache, wait_for
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
@@ -152,8 +152,7 @@ def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, re
             with precision.autocast():
                 loss = model(batch).loss
             loss.backward()
-            if precision.device.type == "cuda":
-                torch.cuda.synchronize(precision.device)
+            wait_for(precision.device)
             if attempt:
                 best = min(best, time.perf_counter() - began)
             if attempt and best > LONGEST_STEP:
@@ -161,7 +160,7 @@ def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, re
     except RuntimeError as error:
         if not is_memory_full(error):
             raise
-        torch.cuda.empty_cache()
+        empty_cache(precision.device)
         return None
     finally:
         model.zero_grad(set_to_none=True)

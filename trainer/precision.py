@@ -85,6 +85,18 @@ def candidate_dtypes(device_type: str, *, has_bfloat16: bool) -> list[torch.dtyp
     return [torch.float32]
 
 
+def wait_for(device: torch.device) -> None:
+    """Wait until what was launched on a device is computed; a processor computes at once."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def empty_cache(device: torch.device) -> None:
+    """Free the memory of a device that torch keeps for later."""
+    if device.type != "cpu":
+        torch.get_device_module(device).empty_cache()
+
+
 def use_fast_arithmetic(device: torch.device) -> None:
     """TF32 for what is left in float32 on a GPU: 10 bits of mantissa are plenty next to bfloat16's 7."""
     if device.type == "cuda":

@@ -4,8 +4,6 @@ import queue
 import time
 from dataclasses import dataclass
 
-import torch
-
 from averaging.load_balancing.plan import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
@@ -21,6 +19,7 @@ from trainer.experts import ReachedExperts
 from trainer.micro_batch import Fitting
 from trainer.pausing.decision import Pause
 from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
+from trainer.precision import empty_cache
 from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
@@ -152,7 +151,7 @@ class TrainingLoop:
             if not is_memory_full(error):
                 raise  # else what it holds is free only when it is forgotten
         if result is None:
-            torch.cuda.empty_cache()
+            empty_cache(self._training_step.device)
             self._fitting.was_full(self._training_step.device, time.monotonic())
             return None
         now = time.monotonic()

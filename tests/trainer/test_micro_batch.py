@@ -1,6 +1,8 @@
 """How many samples at once, and in which number format."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from trainer.micro_batch import (
     Fitting,
     find_pace,
     grow,
+    step_seconds,
 )
 from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
@@ -132,6 +135,44 @@ def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(
         assert found.micro_batch == feed.next().samples
         assert found.micro_batch in SIZES
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+class LazyDevice:
+    """Launches what is to be computed, and computes it when it is waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room, self.launched, self.now, self.freed = room, 0, 0.0, 0
+        monkeypatch.setattr(micro_batch, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(torch.accelerator, "synchronize", self.compute)
+        monkeypatch.setattr(torch.mps, "empty_cache", self.free)
+
+    def __call__(self, batch: Batch) -> SimpleNamespace:
+        if batch.samples > self.room:
+            raise RuntimeError("MPS backend out of memory")
+        self.launched += 1
+        return SimpleNamespace(loss=torch.zeros(1, requires_grad=True))
+
+    def compute(self, device: torch.device) -> None:
+        assert device.type == "mps"
+        self.now, self.launched = self.now + 0.5 * self.launched, 0
+
+    def free(self) -> None:
+        self.freed += 1
+
+    def zero_grad(self, *, set_to_none: bool) -> None:
+        """It has no gradients."""
+
+
+def test_every_device_but_the_processor_is_waited_for_and_its_memory_freed(
+    full: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device: Any = LazyDevice(monkeypatch, room=full.samples)
+    precision = Precision(torch.device("mps"), torch.float32)
+    assert step_seconds(device, full, precision) == 0.5
+    assert not device.freed
+    device.room = 0
+    assert step_seconds(device, full, precision) is None
+    assert device.freed == 1
 
 
 def test_where_memory_is_full_a_micro_batch_gets_smaller_and_later_larger_again() -> None:
