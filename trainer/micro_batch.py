@@ -1,10 +1,12 @@
 """How many samples to compute at once, and in which number format, found by trying.
 
 A larger micro-batch is faster until the device is full, but on a slow device it makes a peer notice the end of a global
-step late. So it grows while that pays, up to a step of about a second. The trial uses samples of full length: short
-ones would look fast, and a micro-batch of them may fit into memory where one of long samples does not.
+step late, and what comes too late counts for nothing. So it grows while that pays, up to a step of about a second. The
+trial uses samples of full length: short ones would look fast, and a micro-batch of them may fit into memory where one
+of long samples does not.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +20,10 @@ from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
 from trainer.precision import DeviceError, Precision, candidate_dtypes, empty_cache, wait_for
 
-SIZES = (4, 8, 16, 32, 64, 128, 256)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+FIRST = 4  # is tried before larger ones, and before smaller ones only where it is too slow or too large
 LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
+SHORTER = 0.75  # halving a micro-batch must leave at most so much of its seconds: the rest is no matter of samples
 WORTH_IT = 1.05  # growing must give 5 % more samples a second: less is within the noise of a trial
 FULL_PAUSE = 2.0  # seconds after a micro-batch that has not fitted into memory
 GIVEN_UP = 300.0  # seconds without room for a single sample after which a peer leaves
@@ -37,8 +41,9 @@ class Pace:
     def describe(self) -> str:
         """One line for the volunteer."""
         dtype = str(self.precision.dtype).removeprefix("torch.")
+        speed = self.samples_per_second
         return _("Computing {n} samples at a time in {format}: {speed} samples/s.").format(
-            n=self.micro_batch, format=dtype, speed=f"{self.samples_per_second:.0f}"
+            n=self.micro_batch, format=dtype, speed=f"{speed:.1f}" if speed < 10 else f"{speed:.0f}"
         )
 
 
@@ -49,13 +54,13 @@ def find_pace(
     micro_batch: int | None,
     target_batch_size: int = SIZES[-1],
 ) -> Pace:
-    """Try number formats on a small micro-batch, then grow it; sets the batch size that was found.
+    """Try number formats on a small micro-batch, then other sizes; sets the batch size that was found.
 
     A micro-batch that is given is kept, up to what one peer may bring to a step; only its speed in each format is
     measured.
 
     Raises:
-        DeviceError: the micro-batch that is given, or the smallest, does not fit into memory.
+        DeviceError: the micro-batch that is given, or a single sample, does not fit into memory.
     """
 
     def seconds(size: int, dtype: torch.dtype) -> float | None:
@@ -66,38 +71,51 @@ def find_pace(
         with torch.cuda.device(device):  # the question is about the current device
             has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)
     dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
-    start = min(micro_batch, MOST_BATCHES * target_batch_size) if micro_batch else SIZES[0]
-    timed = {dtype: seconds(start, dtype) or float("inf") for dtype in dtypes}
-    dtype = min(timed, key=timed.__getitem__)
-    size, speed = start, start / timed[dtype]
     if micro_batch is None:
-        sizes = tuple(size for size in SIZES if size <= target_batch_size) or SIZES[:1]
-        size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype), sizes)
+        sizes = tuple(size for size in SIZES if size <= target_batch_size)
+    else:
+        sizes = (min(micro_batch, MOST_BATCHES * target_batch_size),)
+    start = first_of(sizes)
+    timed = {dtype: seconds(start, dtype) for dtype in dtypes}
+    dtype = min(timed, key=lambda dtype: timed[dtype] or math.inf)
+    size, speed = best_size(lambda size: timed[dtype] if size == start else seconds(size, dtype), sizes)
+    if not speed and size == 1:
+        raise memory_full(device)
     if not speed:
-        if size > SIZES[0]:
-            told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")
-        else:
-            told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu")
-        raise DeviceError(told.format(device=device, n=size, few=SIZES[0]))
+        told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")
+        raise DeviceError(told.format(device=device, n=size, few=min(FIRST, size // 2)))
     batches.set_batch_size(size)
     return Pace(size, speed, Precision(device, dtype))
 
 
-def grow(
+def first_of(sizes: tuple[int, ...]) -> int:
+    """The size to try first."""
+    return max(sizes[0], min(FIRST, sizes[-1]))
+
+
+def best_size(
     seconds: Callable[[int], float | None], sizes: tuple[int, ...] = SIZES, longest: float = LONGEST_STEP
 ) -> tuple[int, float]:
-    """The size to use and its samples per second.
+    """The size to use and its samples per second, 0.0 if not even the smallest fits into memory.
 
     Args:
         seconds: the time of a step of so many samples, or None if it does not fit into memory.
-        sizes: in growing order; the smallest is used even if it takes longer than `longest` seconds.
+        sizes: in growing order, each twice the one before; the smallest is used even if it takes longer than `longest`
+            seconds.
     """
-    best, speed = sizes[0], 0.0
-    for size in sizes:
-        taken = seconds(size)
-        if taken is None or (size > sizes[0] and taken > longest):
-            break
-        if size / taken < speed * WORTH_IT:
+    best = first_of(sizes)
+    taken = seconds(best) or math.inf
+    if taken > longest:
+        while best > sizes[0] and taken > longest:
+            shorter = seconds(best // 2) or math.inf
+            if shorter > SHORTER * taken:
+                break
+            best, taken = best // 2, shorter
+        return best, best / taken
+    speed = best / taken
+    for size in sizes[sizes.index(best) + 1 :]:
+        taken = seconds(size) or math.inf
+        if taken > longest or size / taken < speed * WORTH_IT:
             break
         best, speed = size, size / taken
     return best, speed

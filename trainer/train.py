@@ -24,7 +24,7 @@ from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import open_experts, summary
-from trainer.micro_batch import find_pace, memory_full
+from trainer.micro_batch import FIRST, find_pace, memory_full
 from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices
@@ -98,7 +98,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         pauses.start(lambda: optimizer.traffic, driver)
         grace = options.default_grace if chosen.grace is None else chosen.grace
         with (
-            BatchPrefetcher(documents, tokenizer, run, batch_size=chosen.micro_batch or 4, seed=seed) as batches,
+            BatchPrefetcher(documents, tokenizer, run, batch_size=chosen.micro_batch or FIRST, seed=seed) as batches,
             leaving_on_signal(lambda: view.farewell(credit.thanks()), grace=grace) as asked,
         ):
             watch = DHTWatch(dht, view.message, asked.fail)

@@ -27,6 +27,7 @@ SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits, at most
 LACKING = 20.0  # seconds without text after which the volunteer is told
 USUAL_OVERFLOWS = 20  # in a row; the loss scale begins high and is halved at each
+UNCOUNTED = 5  # usable batches in a row that came too late, after which the volunteer is told
 OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 
@@ -70,6 +71,7 @@ class TrainingLoop:
         self._rests = self._is_late = False  # as the volunteer was last told
         self._fitting = Fitting(batches.batch_size)
         self._overflows = 0  # in a row
+        self._uncounted = 0  # usable batches in a row
         self._awaits_text_since: float | None = None  # monotonic seconds
         self._lacks_text = False  # as the volunteer and the others were last told
         self._states_told = 0  # states loaded of which the volunteer was told
@@ -99,6 +101,15 @@ class TrainingLoop:
                         "One batch was skipped because its result was not a usable number (loss {loss}). If this "
                         "repeats, tell the organizer."
                     ).format(loss=f"{result.loss:.3g}")
+                )
+            self._uncounted = 0 if counted else self._uncounted + result.is_finite
+            if result.is_finite and self._uncounted == UNCOUNTED:
+                messages.append(
+                    _(
+                        "Your last {n} results came too late to count: each took {seconds} s, and by then the others "
+                        "were two global steps further. Only a faster device helps, or fewer samples at a time "
+                        "(--micro-batch)."
+                    ).format(n=UNCOUNTED, seconds=f"{result.seconds:.1f}")
                 )
         messages += self._record_headers()
         messages += self._changes()
@@ -142,7 +153,7 @@ class TrainingLoop:
 
     def _compute(self, batch: Batch) -> BatchResult | None:
         """Compute a batch; None: it was given up for a pause, or has not fitted into memory."""
-        began, result = time.monotonic(), None
+        result = None
         try:
             result = self._training_step(batch)
         except Interrupted:
@@ -156,7 +167,7 @@ class TrainingLoop:
             return None
         now = time.monotonic()
         self._fitting.has_fitted(now)
-        self._pauses.duty.computed(now - began)
+        self._pauses.duty.computed(result.seconds)
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
         self._computed_at = now
         self._optimizer.computes_at(self._speed)

@@ -1,6 +1,7 @@
 """One batch forward and backward; its gradient goes to the swarm."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ class BatchResult:
     """What became of one batch."""
 
     samples: int
+    seconds: float  # that it took
     loss: float  # of the masked tokens, in nats
     is_finite: bool  # loss and gradient are numbers
     is_overflow: bool  # only the gradient is not: the loss was scaled by too much for 16 bits
@@ -67,7 +69,7 @@ class TrainingStep:
             Interrupted: the batch was given up; it counts nowhere.
             RuntimeError: among others, it does not fit into the device's memory; it counts nowhere.
         """
-        optimizer, masked = self._optimizer, 0
+        began, optimizer, masked = time.monotonic(), self._optimizer, 0
         optimizer.begin_batch()
         try:
             self._model.zero_grad(set_to_none=True)
@@ -80,7 +82,7 @@ class TrainingStep:
         finally:
             counts = optimizer.end_batch(masked, batch.samples, loss) if masked else optimizer.end_batch(0)
         is_overflow = not is_finite and math.isfinite(loss) and self._scaler.is_enabled()
-        return BatchResult(batch.samples, loss, is_finite, is_overflow, counts)
+        return BatchResult(batch.samples, time.monotonic() - began, loss, is_finite, is_overflow, counts)
 
     @property
     def device(self) -> torch.device:

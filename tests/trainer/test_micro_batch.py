@@ -13,14 +13,16 @@ from swarm.run_file import RunFile
 from trainer import micro_batch
 from trainer.data import Batch, BatchPrefetcher
 from trainer.micro_batch import (
+    FIRST,
     FIRST_GROWTH,
     FULL_PAUSE,
     GIVEN_UP,
     LONGEST_STEP,
     SIZES,
     Fitting,
+    Pace,
+    best_size,
     find_pace,
-    grow,
     step_seconds,
 )
 from trainer.model import build_model
@@ -38,28 +40,46 @@ def clock(seconds: dict[int, float | None]) -> tuple[Callable[[int], float | Non
 
 
 def test_it_grows_while_larger_is_faster() -> None:
-    assert grow(lambda size: 0.1 + 0.001 * size, sizes=(4, 8, 16)) == (16, pytest.approx(16 / 0.116))
+    assert best_size(lambda size: 0.1 + 0.001 * size, sizes=(4, 8, 16)) == (16, pytest.approx(16 / 0.116))
 
 
 def test_it_stops_where_growing_no_longer_pays() -> None:
     take, tried = clock({4: 0.1, 8: 0.12, 16: 0.236, 32: 0.1})
-    assert grow(take, sizes=(4, 8, 16, 32)) == (8, pytest.approx(8 / 0.12))
+    assert best_size(take, sizes=(4, 8, 16, 32)) == (8, pytest.approx(8 / 0.12))
     assert tried == [4, 8, 16]
 
 
 def test_it_stops_before_a_step_takes_too_long() -> None:
     take, _ = clock({4: 0.9, 8: LONGEST_STEP + 0.01, 16: 0.1})
-    assert grow(take, sizes=(4, 8, 16))[0] == 4
+    assert best_size(take, sizes=(4, 8, 16))[0] == 4
 
 
 def test_it_stops_where_memory_ends() -> None:
     take, tried = clock({4: 0.1, 8: 0.1, 16: None})
-    assert grow(take, sizes=(4, 8, 16, 32))[0] == 8
+    assert best_size(take, sizes=(4, 8, 16, 32))[0] == 8
     assert tried == [4, 8, 16]
 
 
 def test_the_smallest_size_is_used_on_the_slowest_device_too() -> None:
-    assert grow(lambda size: 10.0 * size) == (SIZES[0], pytest.approx(0.1))
+    assert best_size(lambda size: 10.0 * size) == (1, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [
+        ({4: LONGEST_STEP + 0.1, 2: LONGEST_STEP - 0.4}, 2),
+        ({4: None, 2: LONGEST_STEP - 0.4}, 2),
+        ({4: None, 2: 3.0, 1: 1.6}, 1),
+        ({4: 3.0, 2: 2.4}, 4),  # most of it is no matter of samples
+        ({4: None, 2: None, 1: None}, 1),
+    ],
+)
+def test_smaller_sizes_are_tried_only_where_the_first_is_too_slow_or_too_large(
+    seconds: dict[int, float | None], found: int
+) -> None:
+    take, tried = clock(seconds)
+    assert best_size(take)[0] == found
+    assert tried == list(seconds)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +123,26 @@ def test_samples_of_the_full_length_are_tried_whatever_the_text_begins_with(
     with BatchPrefetcher([text[:45] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
         find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), None)
         assert feed.next().input_ids.shape[1] < run.data.max_length
-    assert tried == [(4, run.data.max_length)] + [(size, run.data.max_length) for size in SIZES]
+    assert tried == [(size, run.data.max_length) for size in (FIRST, FIRST, *SIZES[SIZES.index(FIRST) + 1 :])]
 
 
-@pytest.mark.parametrize(("given", "way_out"), [(None, "try --device cpu"), (64, "or --micro-batch 4")])
+def test_a_slow_device_is_told_its_speed_with_a_decimal() -> None:
+    precision = Precision(torch.device("cpu"), torch.float32)
+    assert Pace(1, 0.43, precision).describe() == "Computing 1 samples at a time in float32: 0.4 samples/s."
+    assert Pace(64, 10.4, precision).describe().endswith(": 10 samples/s.")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (None, "its memory is full; .* try --device cpu"),
+        (64, "a micro-batch of 64 does not fit .* or --micro-batch 4"),
+        (2, "a micro-batch of 2 does not fit .* or --micro-batch 1"),
+    ],
+)
 def test_a_micro_batch_that_does_not_fit_is_an_error_of_one_line(
     given: int | None,
-    way_out: str,
+    told: str,
     run: RunFile,
     documents: list[str],
     tokenizer: PreTrainedTokenizerFast,
@@ -118,7 +151,7 @@ def test_a_micro_batch_that_does_not_fit_is_an_error_of_one_line(
     monkeypatch.setattr(micro_batch, "step_seconds", lambda *_: None)
     with (
         BatchPrefetcher(documents, tokenizer, run, batch_size=4, seed=0) as feed,
-        pytest.raises(DeviceError, match=f"^cpu: a micro-batch of {given or 4} does not fit .*{way_out}$"),
+        pytest.raises(DeviceError, match=f"^cpu: {told}$"),
     ):
         find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), given)
 

@@ -19,7 +19,7 @@ from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.pausing.watch import PauseWatch
 from trainer.precision import DeviceError
-from trainer.training_loop import TrainingLoop, may_begin_within, told_of_lateness
+from trainer.training_loop import UNCOUNTED, TrainingLoop, may_begin_within, told_of_lateness
 from trainer.training_step import BatchResult
 
 
@@ -86,12 +86,13 @@ class SmallDevice:
     device = torch.device("cpu")
 
     def __init__(self, room: int) -> None:
-        self.room = room
+        self.room, self.counts, self.computed = room, True, 0
 
     def __call__(self, batch: Batch) -> BatchResult:
         if batch.samples > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return BatchResult(batch.samples, 2.0, is_finite=True, is_overflow=False, counts=True)
+        self.computed += 1
+        return BatchResult(batch.samples, 7.5, 2.0, is_finite=True, is_overflow=False, counts=self.counts)
 
 
 def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(
@@ -113,6 +114,22 @@ def test_a_memory_that_has_become_full_takes_fewer_samples_at_a_time(
         with pytest.raises(DeviceError, match="memory is full"):
             while True:
                 loop.step(compute=True)
+
+
+def test_a_volunteer_whose_device_is_too_slow_to_count_is_told_once(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, documents: list[str]
+) -> None:
+    with BatchPrefetcher(documents * 40, tokenizer, run, batch_size=4, seed=0) as batches:
+        device = SmallDevice(room=4)
+        loop = loop_with(run, batches, device, Swarm())
+        messages: list[str] = []
+        for counts, times in (False, UNCOUNTED - 1), (True, 1), (False, 2 * UNCOUNTED):
+            device.counts, device.computed = counts, 0
+            while device.computed < times:
+                messages += loop.step(compute=True).messages
+            assert bool(messages) == (times > UNCOUNTED)
+    (told,) = messages
+    assert told.startswith("Your last 5 results came too late to count: each took 7.5 s,")
 
 
 def test_while_no_text_arrives_the_loop_goes_on_and_says_so_once(
