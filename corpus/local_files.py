@@ -6,10 +6,12 @@ OSError.
 
 import contextlib
 import gzip
+import io
 import json
 import math
 import random
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,7 +83,8 @@ def read_file(path: Path, text_column: str, order: random.Random | None = None) 
     Args:
         path: a Parquet file, JSON lines, or, with any other suffix, UTF-8 text; the last two may be gzipped.
         text_column: the column or key that holds the text; text files have none.
-        order: shuffles the row groups of a Parquet file; other files are read from the front.
+        order: shuffles the row groups of a Parquet file, and chooses where to begin in one of lines or text: what is
+            before that comes last. Gzipped files are read from the front.
 
     Raises:
         OSError: the file cannot be opened or read now.
@@ -91,40 +94,52 @@ def read_file(path: Path, text_column: str, order: random.Random | None = None) 
         return
     try:
         with _opened(path) as file:
-            yield from read_jsonl(file, text_column) if kind(path) in JSONL_SUFFIXES else read_text(file)
+            is_jsonl = kind(path) in JSONL_SUFFIXES
+            begin = 0 if order is None or _is_gzipped(path) else _begin(file, order, is_jsonl=is_jsonl)
+            yield from read_jsonl(file, text_column, begin) if is_jsonl else read_text(file, begin)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         yield Unusable(f"damaged gzip file ({error})")
 
 
-def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
+def read_jsonl(file: BinaryIO, text_column: str, begin: int = 0) -> Iterator[str | Unusable]:
     """One document from each line: a JSON object whose key `text_column` holds the text.
 
     A file whose first `MOST_UNUSABLE` lines are no objects, as where one object goes over many lines, is left there.
+
+    Args:
+        begin: place of the line to begin with; those before it come last.
     """
     left: float = MOST_UNUSABLE
-    while left and (line := file.readline(MAX_LINE_BYTES)):
-        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
-                pass
-            yield Unusable("a line without end; JSON files must hold one object a line")
-        elif line.strip():
-            document = _json_document(line, text_column)
-            left = left - 1 if document == NO_OBJECT else math.inf
-            yield document
+    for start, end in _spans(begin):
+        file.seek(start)
+        while left and file.tell() < end and (line := file.readline(MAX_LINE_BYTES)):
+            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                _skip_line(file)
+                yield Unusable("a line without end; JSON files must hold one object a line")
+            elif line.strip():
+                document = _json_document(line, text_column)
+                left = left - 1 if document == NO_OBJECT else math.inf
+                yield document
 
 
-def read_text(file: BinaryIO) -> Iterator[str | Unusable]:
-    """The whole file as one document, or runs of paragraphs with as many of them as `DOCUMENT_BYTES` hold."""
-    text = file.read(DOCUMENT_BYTES).removeprefix(b"\xef\xbb\xbf")
-    while True:
-        text += file.read(DOCUMENT_BYTES + 1 - len(text))
-        if len(text) <= DOCUMENT_BYTES:
-            break
-        cut = _cut(text[:DOCUMENT_BYTES])
-        yield _decode(text[:cut])
-        text = text[cut:]
-    if text:
-        yield _decode(text)
+def read_text(file: BinaryIO, begin: int = 0) -> Iterator[str | Unusable]:
+    """The whole file as one document, or runs of paragraphs with as many of them as `DOCUMENT_BYTES` hold.
+
+    Args:
+        begin: place in the file to begin at; what is before it comes last.
+    """
+    for start, end in _spans(begin):
+        file.seek(start)
+        text = b""
+        while True:
+            text += file.read(min(DOCUMENT_BYTES + 1 - len(text), end - file.tell()))
+            if len(text) <= DOCUMENT_BYTES:
+                break
+            cut = _cut(text[:DOCUMENT_BYTES])
+            yield _decode(text[:cut])
+            text = text[cut:]
+        if text:
+            yield _decode(text)
 
 
 class LocalFiles:
@@ -141,7 +156,7 @@ class LocalFiles:
             raise DataError(f"{self._files[0]}: a binary file, not UTF-8 text; convert it to UTF-8 text or JSON lines")
 
     def one_pass(self, order: random.Random | None) -> Iterator[Item]:
-        """All documents once; files, and the row groups of Parquet files, in the order of `order`."""
+        """All documents once; files, what they begin with, and row groups of Parquet files are chosen by `order`."""
         files = list(self._files)
         if order is not None:
             order.shuffle(files)
@@ -192,7 +207,33 @@ def find_files(path: Path) -> list[Path]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if _is_gzipped(path) else file
+
+
+def _is_gzipped(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _begin(file: BinaryIO, order: random.Random, *, is_jsonl: bool) -> int:
+    """A place where a document may begin, anywhere in the file."""
+    size = file.seek(0, io.SEEK_END)
+    if size <= (0 if is_jsonl else DOCUMENT_BYTES):
+        return 0
+    place = file.seek(order.randrange(size))
+    if not is_jsonl:
+        return (place + _cut(file.read(DOCUMENT_BYTES))) % size
+    _skip_line(file)
+    return file.tell() % size
+
+
+def _spans(begin: int) -> tuple[tuple[int, int], ...]:
+    """Where to start reading, and where to end, one after the other."""
+    return ((begin, sys.maxsize), (0, begin)) if begin else ((0, sys.maxsize),)
+
+
+def _skip_line(file: BinaryIO) -> None:
+    while (part := file.readline(MAX_LINE_BYTES)) and not part.endswith(b"\n"):
+        pass
 
 
 def _is_binary(path: Path) -> bool:
@@ -252,7 +293,7 @@ def _no_column(text_column: str, names: list[str]) -> Unusable:
 
 def _decode(data: bytes) -> str | Unusable:
     try:
-        return usable(data.decode())
+        return usable(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         return Unusable("not UTF-8")
 

@@ -1,6 +1,7 @@
 """Formats of local files, and how a large text is cut into documents."""
 
 import gzip
+import random
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ def test_every_format_gives_its_documents(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"text": "three"}\n'))
     write_parquet(tmp_path / "c.parquet", ["four", "five"])
-    (tmp_path / "d.txt").write_text("  six\n\nstill six \n")
+    (tmp_path / "d.txt").write_text("\ufeff  six\n\nstill six \n")
     for path, expected in {
         "a.jsonl": ["one", "two"],
         "b.json.gz": ["three"],
@@ -96,7 +97,40 @@ def test_a_large_text_file_needs_bounded_memory(tmp_path: Path) -> None:
     assert peak < 1_000_000  # bytes
 
 
-def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "solid.txt"])
+def test_passes_begin_anywhere_in_a_file_and_still_give_everything_once(tmp_path: Path, name: str) -> None:
+    if name == "a.jsonl":
+        (tmp_path / name).write_text("".join(f'{{"text": "{number:05}"}}\n' for number in range(5_000)))
+    else:
+        between = "\n\n" if name == "a.txt" else "অ"
+        (tmp_path / name).write_text(between.join(f"{number:05}" for number in range(5_000)))
+    source = LocalFiles(tmp_path / name, DataSource(path=name))
+    begins = set()
+    for seed in range(20):
+        documents = list(source.one_pass(random.Random(seed)))
+        assert documents == list(source.one_pass(random.Random(seed)))
+        texts = [one for one in documents if isinstance(one, str)]
+        assert texts == documents
+        if name == "solid.txt":  # it has no place where a number would not be cut
+            assert sum(map(len, texts)) == 5_000 * 6 - 1
+        else:
+            found = [int(number) for text in texts for number in text.split()]
+            assert sorted(found) == list(range(5_000))
+            assert found == [*range(found[0], 5_000), *range(found[0])]
+        begins.add(texts[0][:20])
+    assert len(begins) >= 15
+
+
+@pytest.mark.parametrize("content", [b"", b'{"text": "alone"}', b'{"text": "alone"}\n', b"\n", b'\n{"text": "alone"}'])
+def test_the_shortest_files_can_be_begun_anywhere(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    for seed in range(9):
+        found = list(read_file(tmp_path / "a.jsonl", "text", random.Random(seed)))
+        assert found == ["alone"] * content.count(b"alone")
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path, seed: int | None) -> None:
     (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "d{number}"}}\n' for number in range(10)))
     failures = iter([True, True])
 
@@ -107,9 +141,11 @@ def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) ->
             yield item
 
     source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"), failing)
-    items = list(source.one_pass(None))
+    items = list(source.one_pass(None if seed is None else random.Random(seed)))
     assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
-    assert items[:5] + items[7:] == [f"d{number}" for number in range(10)]
+    documents = items[:5] + items[7:]
+    assert sorted(map(str, documents)) == [f"d{number}" for number in range(10)]
+    assert (documents[0] == "d0") == (seed is None)
 
 
 def test_a_parquet_file_that_is_damaged_in_the_middle_is_left_there(tmp_path: Path) -> None:
