@@ -3,6 +3,7 @@
 import queue
 import time
 import zlib
+from functools import partial
 
 import torch
 
@@ -36,7 +37,7 @@ from trainer.session_publisher import SessionPublisher
 from trainer.training_loop import TrainingLoop
 from trainer.training_step import TrainingStep
 
-QUICK = 0.25  # seconds of a batch that need not be given up for a pause: even four times as long it is soon over
+QUICK = 0.25  # seconds of a batch that need not be given up to pause or leave: even four times as long it is soon over
 
 
 def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> bool:
@@ -107,7 +108,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             view.message(pace.describe())
             caller = None if experts is None else experts.caller  # only now: trials are not for experts to learn from
             speed = pace.samples_per_second
-            asks = (lambda: pauses.pause is not None) if pace.micro_batch > QUICK * speed else None
+            asks = partial(_gives_up, pauses, asked) if pace.micro_batch > QUICK * speed else None
             step = TrainingStep(model, optimizer, pace.precision, caller, compile=chosen.compile, interrupted=asks)
             loop = TrainingLoop(
                 run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, pauses, experts
@@ -133,6 +134,11 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     finally:
         pauses.stop()
         end_helpers()
+
+
+def _gives_up(pauses: PauseWatch, asked: Asked) -> bool:
+    """Whether a batch that has begun is of no use any more: this peer pauses, or has no time left to finish a step."""
+    return pauses.pause is not None or (asked.is_set() and not asked.left())
 
 
 def _driver(device: torch.device, wishes: Wishes) -> Read | None:

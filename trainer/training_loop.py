@@ -152,7 +152,7 @@ class TrainingLoop:
             self._awaits_text_since = None
 
     def _compute(self, batch: Batch) -> BatchResult | None:
-        """Compute a batch; None: it was given up for a pause, or has not fitted into memory."""
+        """Compute a batch; None: it was given up to pause or leave, or has not fitted into memory."""
         result = None
         try:
             result = self._training_step(batch)

@@ -30,7 +30,7 @@ class BatchResult:
 
 
 class Interrupted(Exception):
-    """A batch was given up, because the trainer has to pause."""
+    """A batch was given up, because the trainer has to pause or to leave."""
 
 
 class TrainingStep:
