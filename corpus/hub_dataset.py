@@ -24,6 +24,7 @@ class HubDataset:
     def __init__(self, source: DataSource) -> None:
         self.name = source.name
         self._source = source
+        self._has_loaded = False  # what it names is there: errors of later passes may heal
 
     def one_pass(self, order: random.Random | None) -> Iterator[Item]:
         """All documents once; files or, if they are few, their row groups in the order of `order`."""
@@ -36,16 +37,16 @@ class HubDataset:
             except Exception as error:
                 # errors of httpx, aiohttp, fsspec and pyarrow share no base
                 yield Failed(in_a_line(error))
-        rows = failures = 0  # failures without a row in between
+        failures = 0  # without a row in between
         while True:
             try:
                 for row in dataset:
-                    rows, failures = rows + 1, 0
+                    failures = 0
                     yield self._document(row)
                 return
             except Exception as error:
                 failures += 1
-                if order is not None and rows and failures >= TRIES and _is_damage(error):
+                if order is not None and failures >= TRIES and _is_damage(error):
                     # the next pass reads the files in another order, and so those behind this one
                     yield Unusable(f"a damaged file; this pass ends there ({in_a_line(error)})")
                     return
@@ -72,10 +73,13 @@ class HubDataset:
                 f"{source.hub}: no such dataset on the Hub, or it needs `hf auth login`; check its name"
             ) from None
         except (datasets.exceptions.DataFilesNotFoundError, ValueError) as error:
+            if self._has_loaded:  # among the ValueErrors are those of answers that are no JSON
+                raise
             raise DataError(f"{source.hub}: {in_a_line(error)}") from None
         columns = dataset.column_names
         if columns is not None and source.text_column not in columns:
             raise DataError(f"{source.hub}: no column {source.text_column!r} but {', '.join(columns)}; set text_column")
+        self._has_loaded = True
         if order is not None:
             if dataset.num_shards <= FILES_TO_SPLIT:
                 dataset = dataset.reshard()

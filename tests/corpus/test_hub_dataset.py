@@ -1,6 +1,7 @@
 """Datasets of the Hub, and what happens when they fail, or are not what the run file says."""
 
 import itertools
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,22 +97,24 @@ def test_a_hub_dataset_goes_on_at_the_row_where_it_failed(monkeypatch: pytest.Mo
 def test_a_hub_dataset_with_a_damaged_file_is_read_up_to_that_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def rows(shards: list[int]) -> Iterator[dict[str, str]]:
         for shard in shards:
-            yield {"text": f"{shard}"}
             if shard == 3:
                 raise pyarrow.ArrowInvalid("Couldn't deserialize thrift")
+            yield {"text": f"{shard}"}
 
     def load(*args: object, **options: object) -> Any:
         return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(6))})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    passes = [list(HubDataset(DataSource(hub="a/b")).one_pass(random.Random(seed))) for seed in range(9)]
-    assert {item for items in passes for item in items if isinstance(item, str)} == set("012345")
+    source = HubDataset(DataSource(hub="a/b"))
+    passes = [list(itertools.islice(source.one_pass(random.Random(seed)), 99)) for seed in range(25)]
+    assert {item for items in passes for item in items if isinstance(item, str)} == set("01245")
+    assert any(isinstance(items[0], Failed) for items in passes), "it comes first in one of them"
     for items in passes:
         *_, last = items
         assert items[-TRIES:-1] == [Failed("Couldn't deserialize thrift")] * (TRIES - 1)
         assert isinstance(last, Unusable) and "damaged" in last.reason
     held_out = HubDataset(DataSource(hub="a/b")).one_pass(None)  # its end must not depend on a damaged file
-    assert list(itertools.islice(held_out, 13)) == [*"0123"] + [Failed("Couldn't deserialize thrift")] * 9
+    assert list(itertools.islice(held_out, 12)) == [*"012"] + [Failed("Couldn't deserialize thrift")] * 9
 
 
 def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch, hub_dataset: str) -> None:
@@ -125,3 +128,21 @@ def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(datasets, "load_dataset", sometimes)
     items = HubDataset(DataSource(hub=hub_dataset)).one_pass(None)
     assert list(itertools.islice(items, 3)) == [Failed("no route to host")] * 2 + ["d0"]
+
+
+def test_an_answer_that_is_no_json_ends_only_a_source_that_was_never_read(
+    monkeypatch: pytest.MonkeyPatch, hub_dataset: str
+) -> None:
+    load, failures = datasets.load_dataset, iter([False, True, True])
+
+    def sometimes(*args: Any, **options: Any) -> Any:
+        if next(failures):
+            raise json.JSONDecodeError("Expecting value", "<html>", 0)
+        return load(*args, **options)
+
+    monkeypatch.setattr(datasets, "load_dataset", sometimes)
+    source = HubDataset(DataSource(hub=hub_dataset))
+    assert next(source.one_pass(None)) == "d0"
+    assert isinstance(next(source.one_pass(None)), Failed)
+    with pytest.raises(DataError, match="Expecting value"):
+        next(HubDataset(DataSource(hub=hub_dataset)).one_pass(None))
