@@ -27,7 +27,7 @@ class CreditTracker:
         self.rounds = 0  # that committed a step since this peer began
         self.failures = 0  # rounds that did not
         self.loss: float | None = None  # of the last global step, this peer's own
-        self.swarm_samples = 0  # of all peers, in those rounds
+        self._recorded = self._swarm_samples = 0  # global steps of which the samples of all peers are known, and those
         self._recent_samples = self._recent_seconds = 0.0
         self.stepped_at: float | None = None  # when the newest step was taken
         self._samples = self._masked = Fraction(0)
@@ -43,6 +43,10 @@ class CreditTracker:
     def tokens(self) -> int:
         """In those samples, about."""
         return round(float(self._masked) / self._masked_fraction)
+
+    def swarm_samples(self, step: int, target: int) -> int:
+        """Of all peers, from the beginning of the run to a global step; one that was not recorded had the target."""
+        return max(0, step - self._recorded) * target + self._swarm_samples
 
     @property
     def swarm_samples_per_second(self) -> float:
@@ -62,11 +66,12 @@ class CreditTracker:
         if header.step == step + 1 and entry.certificate.votes:  # none in small groups, whose ballots are not counted
             self.failures += max(0, number - ballot - 1)
         self._newest = header.step, number
+        self._recorded += bool(entry.certificate.votes)
         if header.kind is not HeaderKind.UPDATE or not header.parts:
             return
         self.rounds += 1
         samples = sum(member.samples for member in header.members)
-        self.swarm_samples += samples
+        self._swarm_samples += samples if entry.certificate.votes else 0  # a header of small groups tells of one group
         if self.stepped_at is not None and not is_replayed:
             self._recent_samples = DECAY * self._recent_samples + samples
             self._recent_seconds = DECAY * self._recent_seconds + now - self.stepped_at

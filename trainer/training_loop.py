@@ -260,7 +260,7 @@ class TrainingLoop:
             target_batch_size=target,
             peers=progress.peers,
             own_samples=credit.samples,
-            swarm_samples=step * target + progress.gathered,
+            swarm_samples=credit.swarm_samples(step, target) + progress.gathered,
             loss=credit.loss,
             samples_per_second=self._speed_now,
             swarm_samples_per_second=credit.swarm_samples_per_second,

@@ -27,7 +27,7 @@ def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
         entry(2, 2, members=(brought, other), parts=parts, exclusions=(Exclusion(ASHA, (3,)),)), {ASHA}, now=12.0
     )
     assert (credit.samples, credit.tokens, credit.steps) == (8 + 6, 100 + 75, 2)
-    assert (credit.loss, credit.swarm_samples) == (6.5, 64)
+    assert credit.loss == 6.5
     assert credit.swarm_samples_per_second == 16.0
     assert credit.thanks() == "Thank you! You contributed 14 samples (175 tokens) to 2 global steps."
 
@@ -52,6 +52,25 @@ def test_rounds_that_failed_are_the_ballots_in_between() -> None:
         credit.record(entry(step, number, parts=(Part(BELA, ("a",)),)), {ASHA}, now=float(step))
     assert (credit.rounds, credit.failures, credit.steps) == (4, 2, 0)
     assert credit.thanks().startswith("Thank you for joining. You left before a global step was done")
+
+
+def test_the_swarm_has_never_brought_less_than_its_only_volunteer() -> None:
+    credit = CreditTracker(masked_fraction=0.15)
+    brought = structs.replace(member(ASHA, 60), samples=150)
+    parts = (Part(ASHA, ("a",)),)
+    assert credit.swarm_samples(3, 100) == 300
+    for step in (4, 5, 7, 9):  # 6 and 8 were taken while it was away
+        kind = HeaderKind.ROLLBACK if step == 9 else HeaderKind.UPDATE
+        credit.record(entry(step, step, kind=kind, members=(brought,), parts=parts), {ASHA}, now=float(step))
+    assert credit.samples == 450
+    assert credit.swarm_samples(9, 100) == 5 * 100 + 450
+
+
+def test_one_small_group_is_not_the_swarm() -> None:
+    credit = CreditTracker(masked_fraction=0.15)
+    update = entry(1, 1, members=(structs.replace(member(ASHA, 60), samples=8),), parts=(Part(ASHA, ("a",)),))
+    credit.record(structs.replace(update, certificate=Certificate(update.header.ballot)), {ASHA}, now=1.0)
+    assert (credit.samples, credit.swarm_samples(1, 100)) == (8, 100)
 
 
 def test_a_rollback_is_no_round() -> None:
