@@ -27,6 +27,7 @@ from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_codec import vector_bytes
+from averaging.reduce.gradient_vector import GradientVector
 from averaging.reduce.grid import Grid
 from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Connection, Membership
@@ -70,6 +71,7 @@ class CollaborativeOptimizer:
             shapes=tuple(tuple(one.shape) for _, one in parameters),
             has_muon=membership.run.optimizer.name == "muon",
         )
+        self._gradient = GradientVector(self._parameters)
         self._overlap = membership.run.averaging.overlap
         self.sessions: list[str] = []  # of this peer, one after the other
         self._first = first
@@ -245,7 +247,7 @@ class CollaborativeOptimizer:
         return state.step
 
     def end_batch(self, tokens: int, samples: int = 1, loss: float = math.nan) -> bool:
-        """Add the gradients in `param.grad`, a mean over so many masked tokens; 0: they are of no use.
+        """Add the gradients in `param.grad`, a mean over so many masked tokens, finite; 0: they are of no use.
 
         Returns whether they count.
 
@@ -253,7 +255,7 @@ class CollaborativeOptimizer:
             loss: the mean over the masked tokens, in nats.
 
         Raises:
-            ValueError: they are not finite, or of more than others believe.
+            ValueError: they are of more than others believe.
         """
         if not tokens:
             return self._shell.contribute(None, 0)
@@ -263,9 +265,7 @@ class CollaborativeOptimizer:
                 f"a batch of {samples} samples with {tokens} masked tokens: {most} samples, of the run's "
                 "length and share of masked tokens, are most that a peer may bring to a global step"
             )
-        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
-        gradient = self.layout.flat(gradients).mul_(tokens)
-        return self._shell.contribute(gradient, tokens, samples=samples, loss=loss * tokens)
+        return self._shell.contribute(self._gradient.times(tokens), tokens, samples=samples, loss=loss * tokens)
 
     def shutdown(self) -> None:
         """Say goodbye and end, within seconds."""

@@ -90,6 +90,7 @@ class TrainingStep:
         return self._precision.device
 
     def _unscaled_gradient_is_finite(self) -> bool:
+        """Whether it is, and so is its sum over the masked tokens: a norm above 1e20 overflows."""
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._scaled)
             self._scaler.update()

@@ -1,6 +1,5 @@
 """A member's gradients, summed by buffer, and the pieces that it sends of them."""
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -35,12 +34,11 @@ class GradientBuffers:
         """Gather one batch in a buffer; adding to a later one closes all before it, and so does sending it.
 
         Args:
-            gradient: the sum over masked tokens, of shape [elements], float32 on the processor. The first one of a
-                buffer is kept and added to, not copied.
+            gradient: the sum over masked tokens, of shape [elements], float32 on the processor, finite.
             weight: masked tokens of the batch.
 
         Raises:
-            ValueError: the buffer is closed, the gradient is no finite vector of that size, or the weight is none.
+            ValueError: the buffer is closed, the gradient is no vector of that size, or the weight is none.
         """
         if number < self._first_open:
             raise ValueError(f"buffer {number} is closed, gradients go into {self._first_open} or a later one")
@@ -51,14 +49,12 @@ class GradientBuffers:
             )
         if weight < 1 or self.weight([number]) + weight > LARGEST_WEIGHT:
             raise ValueError(f"a buffer weighs 1 to {LARGEST_WEIGHT} masked tokens, got {weight} more")
-        if not all(math.isfinite(extreme) for extreme in torch.aminmax(gradient)):
-            raise ValueError("a gradient is not finite")
         self._first_open = number
         if number in self._sums:
             self._sums[number].gradient.add_(gradient)
             self._sums[number].weight += weight
         else:
-            self._sums[number] = _Sum(gradient, weight)
+            self._sums[number] = _Sum(gradient.clone(), weight)
 
     def weight(self, numbers: Sequence[int]) -> int:
         """Masked tokens in these buffers; none in those that have been dropped."""

@@ -252,13 +252,13 @@ class Shell:
             return state
 
     def contribute(self, gradient: Tensor | None, tokens: int, *, samples: int = 1, loss: float = math.nan) -> bool:
-        """Gradient and loss of the batch that was begun, summed over its masked tokens.
+        """Gradient and loss of the batch that was begun, summed over its masked tokens; the gradient is finite.
 
         Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step
         was decided meanwhile, and no load and no rollback, and the peer has not gathered more than others believe.
 
         Raises:
-            ValueError: the gradient is not finite, or has another size.
+            ValueError: the gradient has another size.
         """
         with self._locked.lock:
             step, loaded = self._batch

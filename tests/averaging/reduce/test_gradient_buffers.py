@@ -20,9 +20,9 @@ def mean_in(buffers: GradientBuffers, numbers: list[int], chunk: int = LAST) -> 
 def test_a_piece_is_the_mean_over_the_masked_tokens_of_all_planned_buffers():
     first, second, third = (drawn(GRID, seed) for seed in range(3))
     buffers = GradientBuffers(GRID, "none")
-    buffers.add(0, first.clone(), 100)
-    buffers.add(0, second.clone(), 7)
-    buffers.add(1, third.clone(), 50)
+    buffers.add(0, first, 100)
+    buffers.add(0, second, 7)
+    buffers.add(1, third, 50)
     place = GRID.slice(LAST)
     assert [buffers.weight(numbers) for numbers in ([0], [1], [0, 1])] == [107, 50, 157]
     torch.testing.assert_close(mean_in(buffers, [0]), (first + second)[place] / 107)
@@ -80,16 +80,6 @@ def test_a_buffer_that_was_sent_or_followed_takes_nothing_more():
     with pytest.raises(ValueError, match="buffer 3 is closed"):
         buffers.add(3, drawn(GRID, 1), 1)
     assert buffers.piece([0], 0) == sent and buffers.weight([0, 3, 4]) == 10
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_gradient_that_is_not_finite_spoils_nothing(number: float):
-    buffers = sender(GRID, "8bit", [(drawn(GRID, 0), 9)])
-    broken = drawn(GRID, 1)
-    broken[69_999] = number
-    with pytest.raises(ValueError, match="a gradient is not finite"):
-        buffers.add(0, broken, 5)
-    assert buffers.piece([0], LAST) == sender(GRID, "8bit", [(drawn(GRID, 0), 9)]).piece([0], LAST)
 
 
 @pytest.mark.parametrize("weight", [0, -3, LARGEST_WEIGHT])
