@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from averaging.protocol.settings import MOST_BATCHES
+from averaging.reduce.gradient_vector import GradientVector
 from swarm.errors import is_memory_full
 from swarm.language import _
 from trainer.data import Batch, BatchPrefetcher
@@ -162,14 +163,19 @@ def memory_full(device: torch.device) -> DeviceError:
 
 
 def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, repeats: int = 2) -> float | None:
-    """Seconds of a forward and backward pass, the best of `repeats` after a warm-up; None: out of memory."""
+    """Seconds of a forward and backward pass and of handing the gradient over, the best of `repeats` after a warm-up.
+
+    None: out of memory.
+    """
     best = float("inf")
     try:
+        gradient = GradientVector(list(model.parameters()))
         for attempt in range(repeats + 1):
             began = time.perf_counter()
             with precision.autocast():
                 loss = model(batch).loss
             loss.backward()
+            gradient.times(1)
             wait_for(precision.device)
             if attempt:
                 best = min(best, time.perf_counter() - began)

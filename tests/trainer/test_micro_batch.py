@@ -192,6 +192,9 @@ class LazyDevice:
     def free(self) -> None:
         self.freed += 1
 
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [torch.nn.Parameter(torch.zeros(1))]
+
     def zero_grad(self, *, set_to_none: bool) -> None:
         """It has no gradients."""
 
