@@ -179,7 +179,8 @@ class CollaborativeOptimizer:
     @property
     def gradient_norm(self) -> float | None:
         """Of the update before the newest state, if that is one."""
-        return self._shell.replay.gradient_norm
+        state = self._shell.replay.state
+        return None if state is None else state.gradient_norm
 
     @property
     def round_seconds(self) -> float | None:

@@ -29,24 +29,27 @@ def move_tensor(
     step: int,
     learning_rate: float,
     weight_decay: float,
+    into: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> None:
-    """Take the step of one tensor in place. torch's operations on lists are no faster here, and take more memory.
+    """Take the step of one tensor. torch's operations on lists are no faster here, and take more memory.
 
     Args:
         mean: the running average of the gradient.
         square: that of its square.
-        scale: of the gradient, see `gradient_scale`.
+        scale: of the gradient.
         step: counted from 1.
+        into: get the new parameter, mean and square; None: it is taken in place.
     """
+    moved, new_mean, new_square = into or (parameter, mean, square)
     beta1, beta2 = settings.betas
-    mean.mul_(beta1).add_(gradient, alpha=(1 - beta1) * scale)
-    square.mul_(beta2).addcmul_(gradient, gradient, value=(1 - beta2) * scale**2)
+    torch.mul(mean, beta1, out=new_mean).add_(gradient, alpha=(1 - beta1) * scale)
+    torch.mul(square, beta2, out=new_square).addcmul_(gradient, gradient, value=(1 - beta2) * scale**2)
     # the corrections for averages that begin at zero, without a pass of their own over the tensors
     correction = math.sqrt(1 - beta2**step)
-    update = square.sqrt().add_(settings.epsilon * correction)
-    torch.div(mean, update, out=update).mul_(correction / (1 - beta1**step)).add_(parameter, alpha=weight_decay)
+    update = new_square.sqrt().add_(settings.epsilon * correction)
+    torch.div(new_mean, update, out=update).mul_(correction / (1 - beta1**step)).add_(parameter, alpha=weight_decay)
     ratio = _trust_ratio(parameter, update) if settings.name == "lamb" else 1.0
-    parameter.add_(update, alpha=-learning_rate * ratio)
+    torch.add(parameter, update, alpha=-learning_rate * ratio, out=moved)
 
 
 def _trust_ratio(parameter: Tensor, update: Tensor) -> float:

@@ -36,9 +36,16 @@ NORM_BITS = 20  # that are kept of the norm: the last bits of a sum of floats de
 
 @torch.no_grad()
 def move_matrix(
-    parameter: Tensor, gradient: Tensor, mean: Tensor, *, settings: OptimizerSection, scale: float, learning_rate: float
+    parameter: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    *,
+    settings: OptimizerSection,
+    scale: float,
+    learning_rate: float,
+    into: tuple[Tensor, Tensor] | None = None,
 ) -> None:
-    """Take the step of a matrix in place.
+    """Take the step of a matrix.
 
     A matrix with a zero gradient stays as it is, such as those around experts while no host is there: the step has the
     same size however small the average is, so it would go on long after the last gradient.
@@ -46,15 +53,19 @@ def move_matrix(
     Args:
         mean: the running average of the gradient.
         scale: of the gradient.
+        into: get the new parameter and mean; None: it is taken in place.
     """
+    moved, new_mean = into or (parameter, mean)
     if not gradient.any():
+        moved.copy_(parameter)
+        new_mean.copy_(mean)
         return
     own = gradient.double().mul_(scale * (1 - settings.momentum))
-    mean.copy_(mean.double().mul_(settings.momentum).add_(own))
-    ahead = mean.double().mul_(settings.momentum).add_(own)  # Nesterov's
+    new_mean.copy_(mean.double().mul_(settings.momentum).add_(own))
+    ahead = new_mean.double().mul_(settings.momentum).add_(own)  # Nesterov's
     size = learning_rate * ADAM_SIZE * math.sqrt(max(parameter.shape))
     kept = 1 - learning_rate * settings.weight_decay
-    parameter.copy_(parameter.double().mul_(kept).sub_(orthogonalized(ahead).mul_(size)))
+    moved.copy_(parameter.double().mul_(kept).sub_(orthogonalized(ahead).mul_(size)))
 
 
 def orthogonalized(matrix: Tensor) -> Tensor:

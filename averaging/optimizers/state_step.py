@@ -5,8 +5,8 @@ them needs another `OPTIMIZER_VERSION` (`swarm/run_file/fingerprint.py`).
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,32 +52,45 @@ class StateOptimizer:
                 f"an update has {self.layout.size} elements of float32, got {gradient.dtype} "
                 f"of shape {tuple(gradient.shape)}"
             )
-        after = replace(state.with_own_moments(), parameters=state.parameters.clone())
-        after.step, after.updates = state.step + 1, state.updates + 1
         gradients = self.layout.views(gradient)
-        scale = gradient_scale(gradients, self.settings.max_gradient_norm)
-        learning_rate = learning_rate_at(self.settings, state.step)
-        first, second = after.moments
-        vectors = self.layout.views(after.parameters), self.layout.views(first), self.layout.square_views(second)
-        for parameter, mean, square, own in zip(*vectors, gradients, strict=True):
-            if square is None:
-                move_matrix(parameter, own, mean, settings=self.settings, scale=scale, learning_rate=learning_rate)
+        norm = total_norm(gradients)
+        common: dict[str, Any] = {
+            "settings": self.settings,
+            "scale": gradient_scale(norm, self.settings.max_gradient_norm),
+            "learning_rate": learning_rate_at(self.settings, state.step),
+        }
+        # whole vectors are written once, not copied first: new memory is filled by the first operation on each tensor
+        first, second = map(torch.empty_like, state.moments)
+        after = State(state.step + 1, state.updates + 1, torch.empty_like(state.parameters), (first, second), norm)
+        for own, old, new in zip(gradients, self._tensors(state), self._tensors(after), strict=True):
+            (parameter, mean, square), (moved, new_mean, new_square) = old, new
+            if square is None or new_square is None:
+                move_matrix(parameter, own, mean, into=(moved, new_mean), **common)
             else:
                 move_tensor(
                     parameter,
                     own,
                     mean,
                     square,
-                    settings=self.settings,
-                    scale=scale,
+                    into=(moved, new_mean, new_square),
                     step=after.updates,
-                    learning_rate=learning_rate,
                     weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
+                    **common,
                 )
         return after
 
+    def _tensors(self, state: State) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """Each parameter, and its moments."""
+        mean, square = state.moments
+        layout = self.layout
+        return zip(layout.views(state.parameters), layout.views(mean), layout.square_views(square), strict=True)
 
-def gradient_scale(gradients: Iterable[Tensor], largest: float) -> float:
-    """What scales gradients down to this norm; 1 if theirs is not above it."""
-    total = math.sqrt(math.fsum(norm(gradient) ** 2 for gradient in gradients))
-    return largest / max(total, largest)
+
+def total_norm(gradients: Iterable[Tensor]) -> float:
+    """Of all of them together."""
+    return math.sqrt(math.fsum(norm(gradient) ** 2 for gradient in gradients))
+
+
+def gradient_scale(norm: float, largest: float) -> float:
+    """What scales gradients of a norm down to the largest; 1 if theirs is not above it."""
+    return largest / max(norm, largest)

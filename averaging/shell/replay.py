@@ -36,7 +36,6 @@ class Replay:
         store: Store,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
-        self.gradient_norm: float | None = None  # of the newest update
         self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
         self._step, self._snapshot_every, self._store = step, snapshot_every, store
@@ -110,9 +109,10 @@ class Replay:
     def _stepped(self, state: State, header: Header) -> State:
         """The state after an update."""
         gradient = self._gradient(header)
-        self.gradient_norm = None if gradient is None else float(gradient.norm())
-        # what is not stepped may be read while it is rebased
-        after = state.with_own_moments() if gradient is None else self._step(state, gradient)
+        if gradient is None:  # what is not stepped may be read while it is rebased
+            after = replace(state.with_own_moments(), gradient_norm=None)
+        else:
+            after = self._step(state, gradient)
         after.step = header.step
         if header.step % self._snapshot_every == 0:
             rebase(after)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from averaging.optimizers.lamb import move_tensor
-from averaging.optimizers.state_step import gradient_scale
+from averaging.optimizers.state_step import gradient_scale, total_norm
 from swarm.run_file import OptimizerSection
 from swarm.run_file.fingerprint import OPTIMIZER_VERSION
 
@@ -31,7 +31,7 @@ class Lamb(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take one step; gradients are left as they are, and tensors without one too."""
         gradients = [one.grad for group in self.param_groups for one in group["params"] if one.grad is not None]
-        scale = gradient_scale(gradients, self.settings.max_gradient_norm)
+        scale = gradient_scale(total_norm(gradients), self.settings.max_gradient_norm)
         for group in self.param_groups:
             group["step"] += 1
             for parameter in group["params"]:

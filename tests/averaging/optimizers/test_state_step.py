@@ -69,6 +69,7 @@ def test_a_step_leaves_the_state_that_others_read_and_the_gradient_as_they_are()
     after = StateOptimizer(LAYOUT, SETTINGS).step(state, gradient)
     assert bits(state) == before and (state.step, state.updates) == (0, 0)
     assert torch.equal(gradient, own)
+    assert after.gradient_norm == pytest.approx(float(gradient.double().norm()), rel=1e-12)
     assert not set(bits(after)) & set(before)
 
 
