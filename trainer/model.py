@@ -1,4 +1,4 @@
-"""The run's model: which encoder it is, its initial weights, and its parameters in groups."""
+"""The run's model: which encoder it is, and its initial weights."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -54,12 +54,3 @@ def compile_layers(model: nn.Module, **options: Any) -> None:
     for module in model.modules():
         if isinstance(module, (AlbertLayer, ModernBertEncoderLayer)):
             module.compile(**options)
-
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups for LAMB: biases and layer norms (all that have one dimension) do not decay."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [
-        {"params": [one for one in parameters if one.dim() > 1], "weight_decay": weight_decay},
-        {"params": [one for one in parameters if one.dim() <= 1], "weight_decay": 0.0},
-    ]

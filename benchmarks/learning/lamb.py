@@ -47,3 +47,12 @@ class Lamb(torch.optim.Optimizer):
                         learning_rate=group["lr"],
                         weight_decay=group["weight_decay"],
                     )
+
+
+def parameter_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Of a model, for LAMB: biases and layer norms (all that have one dimension) do not decay."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [one for one in parameters if one.dim() > 1], "weight_decay": weight_decay},
+        {"params": [one for one in parameters if one.dim() <= 1], "weight_decay": 0.0},
+    ]

@@ -28,7 +28,7 @@ from averaging.log.moment_codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from averaging.optimizers.schedule import learning_rate_at
-from benchmarks.learning.lamb import Lamb
+from benchmarks.learning.lamb import Lamb, parameter_groups
 from benchmarks.support import command
 from corpus.documents import open_documents
 from swarm.files import write_file
@@ -36,7 +36,7 @@ from swarm.run_file import RunFile, parse_run
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch, BatchPrefetcher
-from trainer.model import PretrainingModel, build_model, parameter_groups
+from trainer.model import PretrainingModel, build_model
 
 HELD_OUT = 20  # one document of so many
 SAMPLES = 32  # in a step

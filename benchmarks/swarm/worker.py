@@ -14,7 +14,7 @@ import torch
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from benchmarks.learning.lamb import Lamb
+from benchmarks.learning.lamb import Lamb, parameter_groups
 from corpus.documents import open_documents
 from swarm.access.gate import Gate
 from swarm.files import write_file
@@ -25,7 +25,7 @@ from swarm.run_file.fingerprint import fingerprint
 from swarm.version import program_version
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.data import Batch, BatchPrefetcher
-from trainer.model import PretrainingModel, build_model, parameter_groups
+from trainer.model import PretrainingModel, build_model
 from trainer.precision import Precision
 
 MICRO_BATCH = 16

@@ -17,7 +17,7 @@ from trainer.data.sentences import tokenized_documents
 
 BATCHES_READY = 16  # batches in the queue
 MOST_UNUSABLE = 10_000  # documents without a single sample among them, after which the text is given up
-POOL = 8  # batches whose instances are sorted by length together, so that most batches need no padding
+POOL = 8  # batches whose instances are sorted by length together, so that batches need little padding
 
 
 class BatchPrefetcher:
@@ -37,7 +37,6 @@ class BatchPrefetcher:
         seed: int,
     ):
         self.wait_seconds = 0.0  # that `next` was blocked, the first batch not counted
-        self.unusable = 0  # documents too short to make a sample
         self._documents, self._tokenizer, self._run = documents, tokenizer, run
         self.batch_size = batch_size  # samples in a batch
         self._seed = seed
@@ -55,11 +54,6 @@ class BatchPrefetcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def skipped(self) -> int:
-        """Documents that gave no sample: not text, empty, or too short."""
-        return self.unusable + int(getattr(self._documents, "skipped", 0))
 
     def set_batch_size(self, batch_size: int) -> None:
         """Samples in the batches from now on; those that were ready are dropped."""
@@ -147,20 +141,19 @@ class BatchPrefetcher:
             yield self.batch_size, self._collator(chunk, rng)
 
     def _instances(self, rng: np.random.Generator) -> Iterator[Instance]:
-        found = False
+        found, unusable = False, 0  # documents too short to make a sample
         for sentences in tokenized_documents(self._documents, self._tokenizer, self._run.language):
             usable = False
             for instance in make_instances(sentences, self._run.data, rng, swap=self._run.model.learns_order):
                 usable = True
                 yield instance
             found = found or usable
-            self.unusable += not usable
-            if not found and self.unusable >= MOST_UNUSABLE:
+            unusable += not usable
+            if not found and unusable >= MOST_UNUSABLE:
                 break
         if not found:
-            raise DataError(
-                f"data.train: no usable text in {self.unusable:,} documents; give sources with longer documents"
-            )
+            sources = ", ".join(source.name for source in self._run.data.train)
+            raise DataError(f"{sources}: no usable text in {unusable:,} documents; give sources with longer documents")
 
 
 def _by_length(pool: list[Instance], size: int, rng: np.random.Generator) -> list[list[Instance]]:

@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.learning.lamb import Lamb
+from benchmarks.learning.lamb import Lamb, parameter_groups
 from coordinator.checkpoints.checkpoint import (
     CheckpointError,
     list_checkpoints,
@@ -40,7 +40,6 @@ from swarm.run_file.fingerprint import OPTIMIZER_VERSION, fingerprint
 from tests.coordinator.checkpoints.conftest import STATE, Save
 from tests.support.forked import start_function
 from tokenizer.loading import tokenizer_digest
-from trainer.model import parameter_groups
 from trainer.models.albert import AlbertPretraining
 
 FILES = (
