@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import math
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,22 +61,37 @@ class CoordinatorLoop:
         self._experts, self._held_back = experts, held_back  # checkpoints that wait for the experts' states
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
+        self._suspected = -1  # the newest global step of which losses or gradients were a reason to evaluate
+        self._pause = POLL_EVERY  # seconds until the next turn
+        self._turned = 0.0  # unix time, seconds: when the last turn began
         self._clock_set_by = 0.0  # seconds, as last reported
         self._samples = context.ledger.totals().samples  # as last read
 
     def work(self, stop: Asked) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
-        pause = POLL_EVERY
-        while not stop.wait(pause):
-            well = self._reporting_errors(stop, self._rollback.follow_order)
-            well &= self._reporting_errors(stop, self._keep_ledger)
-            well &= self._reporting_errors(stop, lambda: self._look(stop))
-            pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
+        while not stop.wait(self._pause):
+            self._turn(stop, lambda: self._look(stop))
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
             self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
         self._reporting_errors(stop, lambda: self._recorder.bring_up_to_date(final=True))
         self._reporting_errors(stop, self._evaluator.record)
+
+    def _turn(self, stop: Asked, *more: Callable[[], None]) -> None:
+        self._turned = clock.now()
+        tasks = (self._rollback.follow_order, self._keep_ledger, *more)
+        well = [self._reporting_errors(stop, task) for task in tasks]
+        self._pause = POLL_EVERY if all(well) else min(2 * self._pause, LONGEST_PAUSE)
+
+    def _goes_on(self, stop: Asked) -> bool:
+        """Keep the ledger between two batches of an evaluation; returns whether that is still of use."""
+        if clock.now() >= self._turned + self._pause:
+            self._turn(stop)
+        return not (stop.is_set() or self._is_undone())
+
+    def _is_undone(self) -> bool:
+        """Whether the newest state that was looked at is about to be undone, or has been."""
+        return self._rollback.is_proposed or self._replica.is_restored
 
     def _keep_ledger(self) -> None:
         """Write what is new. While its database is away, the swarm trains, and its model is evaluated and saved."""
@@ -89,9 +103,9 @@ class CoordinatorLoop:
             self._seen = step
             self._report_step(step, sessions)
             if self._rollback.needs_evaluation(step):
-                self._evaluated = min(self._evaluated, step - self._context.run.coordinator.evaluate_every)
+                self._suspected = step
 
-    def _look(self, stop: threading.Event) -> None:
+    def _look(self, stop: Asked) -> None:
         """Evaluate and save what is due; nothing here needs the ledger."""
         if (restored := self._replica.restored()) is not None:
             checkpoint = self._rollback.note_rollback(restored.step)
@@ -110,8 +124,10 @@ class CoordinatorLoop:
         # another step may have been taken since
         evaluation_due, checkpoint_due = self._due(snapshot.step)
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
-            self._scores = self._evaluator.evaluate(snapshot, stop)
-            self._evaluated = snapshot.step
+            scores = self._evaluator.evaluate(snapshot, lambda: self._goes_on(stop))
+            if self._is_undone():
+                return
+            self._scores, self._evaluated = scores, snapshot.step
             if self._scores and self._rollback.roll_back_if_bad(self._scores.masked_lm_loss):
                 return
         if checkpoint_due:
@@ -120,8 +136,9 @@ class CoordinatorLoop:
     def _due(self, step: int) -> tuple[bool, bool]:
         """Whether an evaluation and a checkpoint are due at this global step."""
         settings, total = self._context.run.coordinator, self._context.run.optimizer.total_steps
+        is_suspect = self._evaluated < min(step, self._suspected)
         return (
-            is_due(step, self._evaluated, settings.evaluate_every, total),
+            is_suspect or is_due(step, self._evaluated, settings.evaluate_every, total),
             step > 0 and is_due(step, self._saved, settings.checkpoint_every, total),
         )
 

@@ -151,6 +151,11 @@ class Replica:
         """
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether `restored` has something to tell."""
+        return not self._restored.empty()
+
     def restored(self) -> Snapshot | None:
         """The state that the run was rolled back to since the last call; the run may have gone on since."""
         states = _drained(self._restored)

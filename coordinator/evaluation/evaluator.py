@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -62,9 +61,9 @@ class _Stopped(Exception):
     """An evaluation is not finished."""
 
 
-def _until(stop: threading.Event, batches: Iterable[Batch]) -> Iterator[Batch]:
+def _while(goes_on: Callable[[], bool], batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
-        if stop.is_set():
+        if not goes_on():
             raise _Stopped
         yield batch
 
@@ -156,15 +155,19 @@ class Evaluator:
         restore_model(self.model, snapshot.model_state)
         return self.model
 
-    def evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
-        """Evaluate and record a state; None without held-out text, or if `stop` was set meanwhile."""
+    def evaluate(self, snapshot: Snapshot, goes_on: Callable[[], bool]) -> Evaluation | None:
+        """Evaluate and record a state; None without held-out text, or if it was given up.
+
+        Args:
+            goes_on: is called before each batch, in this thread; an evaluation for which it is false is given up.
+        """
         if not self._held_out:
             return None
         self.load(snapshot)
-        result = self._evaluate(stop)
+        result = self._evaluate(goes_on)
         if result is None:
             return None
-        with_experts, order = self._loss_with_experts(stop), result.sentence_order_accuracy
+        with_experts, order = self._loss_with_experts(goes_on), result.sentence_order_accuracy
         self._record_when_possible(
             self._context.ledger.record_evaluation,
             snapshot.step,
@@ -191,20 +194,20 @@ class Evaluator:
         )
         return result
 
-    def _evaluate(self, stop: threading.Event) -> Evaluation | None:
-        """Of what is loaded; None if `stop` was set meanwhile: leaving in time matters more."""
+    def _evaluate(self, goes_on: Callable[[], bool]) -> Evaluation | None:
+        """Of what is loaded; None if it was given up."""
         with contextlib.suppress(_Stopped):
-            return evaluate(self.model, _until(stop, self._held_out), autocast=self._autocast)
+            return evaluate(self.model, _while(goes_on, self._held_out), autocast=self._autocast)
         return None
 
-    def _loss_with_experts(self, stop: threading.Event) -> float | None:
-        """The held-out loss with the experts that answer; None if there are none or `stop` was set."""
+    def _loss_with_experts(self, goes_on: Callable[[], bool]) -> float | None:
+        """The held-out loss with the experts that answer; None if there are none or it was given up."""
         term = self.model.expert_term
-        if term is None or self._experts is None or not self._experts.caller.alive() or stop.is_set():
+        if term is None or self._experts is None or not self._experts.caller.alive():
             return None
         term.mixture.caller = self._experts.caller
         try:
-            found = self._evaluate(stop)
+            found = self._evaluate(goes_on)
         finally:
             term.mixture.caller = NoExperts()
         return None if found is None else found.masked_lm_loss

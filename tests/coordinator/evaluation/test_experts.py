@@ -2,7 +2,6 @@
 
 import math
 import re
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,12 +49,10 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
         context = RunContext(run, Fingerprint(()), tmp_path, ledger, said.append)
         baseline = UnigramBaseline(run, tokenizer, batches, said.append, Asked())
         evaluator = Evaluator(context, model, tokenizer, batches, [], baseline, Tracker(), reached)
-        evaluator.evaluate(Snapshot(5, state, {}), threading.Event())
+        evaluator.evaluate(Snapshot(5, state, {}), lambda: True)
         caller.lose(list(caller.alive()))
-        evaluator.evaluate(Snapshot(6, state, {}), threading.Event())
-        leaving = threading.Event()
-        leaving.set()
-        assert evaluator.evaluate(Snapshot(7, state, {}), leaving) is None
+        evaluator.evaluate(Snapshot(6, state, {}), lambda: True)
+        assert evaluator.evaluate(Snapshot(7, state, {}), lambda: False) is None
         alone = [one.loss for one in ledger.evaluations()]
         recorded = [one.loss_with_experts for one in ledger.evaluations()]
     finally:

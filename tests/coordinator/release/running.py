@@ -37,6 +37,7 @@ class Swarm:
     worries: list[int] = field(default_factory=list)
     abandoned: tuple[int, ...] = ()
     is_proposed: bool = False  # a rollback
+    is_restored: bool = False  # by one
     has_stopped: threading.Event = field(default_factory=threading.Event)
     minutes: MinuteRecorder | None = None
     folder: Path = Path()  # of its checkpoints
