@@ -117,8 +117,9 @@ def gather(
             logger.warning("ignored peer %s, which claims the session of another", report.peer_id)
             continue
         elif report.last_seen >= row["last_seen"]:
-            here = seconds_here(row["heard"], now) if report.last_seen > row["last_seen"] else 0.0
-            row = {**row, **_reported(report), "heard": now, "seconds": row["seconds"] + here}
+            heard = now if report.last_seen > row["last_seen"] else row["heard"]  # else it has only been credited
+            here = seconds_here(row["heard"], heard)
+            row = {**row, **_reported(report), "heard": heard, "seconds": row["seconds"] + here}
             if here:
                 batch.presence[report.user] = batch.presence.get(report.user, 0.0) + here
         batch.accepted[name], batch.sessions[name] = report, row

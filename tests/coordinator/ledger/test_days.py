@@ -74,6 +74,14 @@ def test_a_record_that_is_only_read_again_is_no_sign_of_life(ledger_url: str, tm
         ledger.close()
 
 
+def test_credit_that_comes_between_two_reports_takes_no_time_away(ledger: Ledger, report: Report) -> None:
+    for seconds in range(0, 60 + 1, 10):
+        ledger.record([report("a", last_seen=1000.0 + seconds)], now=MIDNIGHT + seconds)
+        credited = report("a", steps={seconds: (10, 5.0)}, last_seen=1000.0 + seconds)
+        ledger.record([credited], now=MIDNIGHT + seconds + 8)
+    assert ledger.leaderboard()[0].hours == pytest.approx(60 / 3600)
+
+
 def test_a_peer_cannot_talk_itself_into_hours(ledger: Ledger, report: Report) -> None:
     for number in range(10):  # within one second
         claim = report("a", started=0.0, last_seen=1000.0 * number)
