@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from averaging.load_balancing.plan import GlobalStep, plan_round
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, Gap
+from averaging.log.header import Entry, Gap, Header
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
@@ -204,6 +204,11 @@ class CollaborativeOptimizer:
         rebase(state)
         with self._store.all_or_none() as put:
             self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", put)))
+
+    def target_of(self, rollback: Header) -> int:
+        """The step of the older state; to be asked in `applied`, as the snapshot may be dropped later."""
+        assert rollback.snapshot is not None, "a rollback names its target"
+        return self._shell.replay.manifest(rollback.snapshot.digest).step
 
     async def _order(self, manifest: Manifest) -> None:
         if not all(map(self._store.has, manifest.chunks)):  # one was shared with an older snapshot, dropped since

@@ -140,10 +140,10 @@ class ExpertStates:
         """Keep states of a checkpoint's experts that are newer than any other, so that hosts take them over.
 
         Args:
-            checkpoint: to which the run goes back; None if it is not known.
+            checkpoint: to which the run goes back; None if it is not here.
         """
         if checkpoint is None:
-            self._say("problem: experts stay as they are, because the checkpoint to go back to is not known any longer")
+            self._say("problem: experts stay as they are, because the checkpoint to go back to is not here any longer")
         else:
             self._reporting_errors(partial(self._roll_back, checkpoint))
 

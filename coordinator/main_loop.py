@@ -107,8 +107,9 @@ class CoordinatorLoop:
 
     def _look(self, stop: Asked) -> None:
         """Evaluate and save what is due; nothing here needs the ledger."""
-        if (restored := self._replica.restored()) is not None:
-            checkpoint = self._rollback.note_rollback(restored.step)
+        if (found := self._replica.restored()) is not None:
+            restored, older = found
+            checkpoint = self._rollback.note_rollback(restored.step, older)
             if self._experts:
                 self._experts.roll_back(checkpoint)
             self._news.note_losses(self._rollback.losses())

@@ -70,7 +70,7 @@ class Replica:
         self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
         self._found: queue.SimpleQueue[Verdict | Comparison] = queue.SimpleQueue()
         self._is_made = threading.Event()
-        self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
+        self._restored: queue.SimpleQueue[tuple[State, int]] = queue.SimpleQueue()  # see `restored`
         membership = Membership(
             context.run,
             context.fingerprint.digest,
@@ -97,7 +97,7 @@ class Replica:
         norm = self.optimizer.gradient_norm if entry.header.kind is HeaderKind.UPDATE else None
         self._applied.put(Applied(entry.header, norm, self.optimizer.round_seconds))
         if entry.header.kind is HeaderKind.ROLLBACK and (state := self.optimizer.state) is not None:
-            self._restored.put(state)
+            self._restored.put((state, self.optimizer.target_of(entry.header)))
 
     @property
     def step(self) -> int:
@@ -156,10 +156,12 @@ class Replica:
         """Whether `restored` has something to tell."""
         return not self._restored.empty()
 
-    def restored(self) -> Snapshot | None:
-        """The state that the run was rolled back to since the last call; the run may have gone on since."""
-        states = _drained(self._restored)
-        return self._snapshot_of(states[-1]) if states else None
+    def restored(self) -> tuple[Snapshot, int] | None:
+        """The state after a rollback that was not told yet, and the step of the older one to which that goes back."""
+        if self._restored.empty():
+            return None
+        state, older = self._restored.get()
+        return self._snapshot_of(state), older
 
     def snapshot(self) -> Snapshot:
         """The newest whole state.

@@ -122,17 +122,16 @@ class Rollback:
         self._replica.roll_back(load_checkpoint(checkpoint.path))
         self._proposed = checkpoint, reason
 
-    def note_rollback(self, step: int) -> Path | None:
-        """The run has been rolled back, by the header of this global step.
+    def note_rollback(self, step: int, older: int) -> Path | None:
+        """The header of this global step has rolled the run back to the state of an older one.
 
-        Returns the checkpoint that it goes back to; None if that was decided before this coordinator began.
+        Returns the checkpoint of that; None if it is not here any more.
         """
-        checkpoint, reason = self._proposed or (None, "It was decided before this coordinator began")
-        older = checkpoint.step if checkpoint else step - 1
+        reason = "It was decided before this coordinator began" if self._proposed is None else self._proposed[1]
         self._proposed, self._compared_since = None, step
         self._abandoned.append(range(older + 1, step))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
             undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])
             write_file(self._file, undone.model_dump_json() + "\n")
         self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
-        return checkpoint.path if checkpoint else None
+        return dict(named_checkpoints(self._context.checkpoints)).get(older)

@@ -89,7 +89,7 @@ def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
     assert ordered == [100] and not rollback.is_abandoned(150)
     make_checkpoint(150)
     assert [one.step for one in rollback.checkpoints()] == [100, 150]
-    rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
+    rollback.note_rollback(300, 100)  # minutes later perhaps: a quorum has to agree
     assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
     assert [one.step for one in rollback.checkpoints()] == [100]
     assert said == ["Ordered by the organizer: the swarm goes back to the state of global step 100, as global step 300"]
@@ -99,6 +99,19 @@ def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
     )
     assert again.is_abandoned(190) and not again.is_abandoned(300)
     assert not earlier.is_abandoned(190), "a run that begins again at an older state takes that step anew"
+
+
+def test_a_rollback_that_an_earlier_coordinator_proposed_undoes_as_much(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    good, said, orders = make_checkpoint(100), list[str](), queue.SimpleQueue[int]()
+    make_checkpoint(150)
+    log, nobody = SimpleNamespace(step=190), None
+    rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)  # type: ignore[arg-type]
+    assert rollback.note_rollback(200, 100) == good.path
+    assert [one.step for one in rollback.checkpoints()] == [100]
+    assert said[0].endswith("began: the swarm goes back to the state of global step 100, as global step 200")
+    assert rollback.note_rollback(300, 99) is None
 
 
 def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
@@ -112,7 +125,7 @@ def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
     rollback = Rollback(RunContext(run, OURS, state_folder, ledger, lambda line: None), log, orders)
     orders.put(100)
     rollback.follow_order()
-    rollback.note_rollback(211)
+    rollback.note_rollback(211, 100)
     ledger.record_evaluation(100, 3.25, sentence_order_loss=None, samples=1)
     assert rollback.roll_back_if_bad(9.0)
     assert ordered == [100, 100]
@@ -129,7 +142,7 @@ def test_what_was_undone_counts_no_longer_and_the_checkpoint_gone_back_to_stays(
     orders.put(100)
     rollback.follow_order()
     assert rollback.goals() == {good.path}
-    rollback.note_rollback(211)
+    rollback.note_rollback(211, 100)
     assert rollback.losses() == [3.25]
     assert not rollback.roll_back_if_bad(3.5), "far above the loss that was undone, but near the one that counts"
     make_checkpoint(300, loss=3.0)
