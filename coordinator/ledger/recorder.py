@@ -19,6 +19,7 @@ from averaging.log.header import Header, HeaderKind, Member, peer_of
 from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import NoticeStore
+from coordinator.http.responses import Cached
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.audits.probation import Doubt, Probation
 from coordinator.ledger.history import MinuteRecorder
@@ -41,10 +42,11 @@ from swarm.run_file import RunFile
 logger = logging.getLogger(__name__)
 
 BACK_UP_EVERY = 60.0  # seconds
+READ_EVERY = 5.0  # seconds between two searches for the records of sessions, which publish theirs every 10 s
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {"country", "served"}  # as is
+REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country", "served"}
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
@@ -76,6 +78,7 @@ class Recorder:
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
+        self._read_sessions = Cached(lambda: read_sessions(dht, run.name), READ_EVERY)
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """Write what is new; returns the number of trainers that are present now.
@@ -90,7 +93,7 @@ class Recorder:
     def _enter(self, final: bool) -> int | None:
         """Write one transaction; returns None if more headers are to be entered before the end."""
         self._take_rounds(self._log.applied())
-        records = admitted(read_sessions(self._dht, self._run.name), self._gate)
+        records = admitted(self._read_sessions(), self._gate)
         fraction = self._run.data.masked_fraction
         reports = [with_bound_id(one) for one in session_reports(records)]
         entries, place = self._log.entries_after(self._ledger.place(), HEADERS_PER_TRANSACTION)

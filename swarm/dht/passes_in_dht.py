@@ -132,7 +132,7 @@ class PassValidator(RSASignatureValidator):
             raise PassRefused(f"{peer_id} wrote under somebody else's subkey")
 
 
-@lru_cache(maxsize=256)  # each peer that is asked answers with the same records; one that raises is not remembered
+@lru_cache(maxsize=2048)  # each peer that is asked answers with the same records; one that raises is not remembered
 def _check_signature(key_bytes: bytes, signed: bytes, signature: bytes) -> None:
     if not RSAPublicKey.from_bytes(key_bytes).verify(signed, signature):
         raise PassRefused(f"{peer_id_of(key_bytes)} did not sign this record")

@@ -94,6 +94,20 @@ def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: 
     assert (samples(again), log.read) == ({"asha": 70}, 7)
 
 
+@pytest.mark.parametrize(("seconds", "times"), [(3600.0, 1), (0.0, 11)])
+def test_records_of_sessions_are_searched_for_every_few_seconds_only(
+    tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+):
+    read = Mock(return_value=[])
+    monkeypatch.setattr(recorder, "read_sessions", read)
+    monkeypatch.setattr(recorder, "READ_EVERY", seconds)
+    one = record(open_ledger("sqlite:///ledger.db", tmp_path))
+    for _ in range(10):
+        one.bring_up_to_date()
+    one.bring_up_to_date(final=True)
+    assert read.call_count == times
+
+
 def test_headers_are_entered_in_portions_and_all_of_them_at_the_end(
     tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
 ):
