@@ -4,10 +4,12 @@ import contextlib
 import json
 import logging
 import math
+import os
 import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -73,7 +75,7 @@ class Checkpoint:
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
     """Whole checkpoints in `folder`, oldest first; a broken one is left out with one line in the log.
 
-    Looks at every file's structure, which finds a file that is cut short, but does not read all tensors.
+    Looks at every file's structure once, which finds a file that is cut short, but does not read all tensors.
     """
     found = []
     for step, path in named_checkpoints(folder):
@@ -107,11 +109,22 @@ def read_state(path: Path) -> TrainerState:
 
 
 def check(path: Path) -> TrainerState:
-    """The state of a checkpoint, after a look at the structure of each of its files.
+    """The state of a checkpoint, after a look at the structure of each of its files; they are opened when they change.
 
     Raises:
         CheckpointError: a file is missing, or cut short.
     """
+    try:
+        with os.scandir(path) as found:
+            stats = [(file.name, file.stat()) for file in found]
+    except OSError as error:  # it was removed just now
+        raise broken(path, error) from error
+    return _check(path, frozenset((name, one.st_size, one.st_mtime_ns) for name, one in stats))
+
+
+@lru_cache(maxsize=4096)  # an error is not kept
+def _check(path: Path, files: frozenset[tuple[str, int, int]]) -> TrainerState:
+    """`files` are the name, the size and the time of each: they tell whether any has changed."""
     state = read_state(path)
     try:
         for name in _JSON:

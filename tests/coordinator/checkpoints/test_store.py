@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -155,6 +155,19 @@ def test_checkpoints_are_listed_by_step_and_nothing_else_is(tmp_path: Path, save
     assert newest is not None
     assert newest.path == tmp_path / "checkpoint-100"
     assert newest.state.step == 100
+
+
+def test_files_that_have_not_changed_are_not_opened_again(
+    tmp_path: Path, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [save(step) for step in (1, 2)]
+    first = list_checkpoints(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", None)  # a call of it fails
+        assert list_checkpoints(tmp_path) == first
+    (paths[0] / "trainer_state.json").write_text(json.dumps(asdict(replace(STATE, step=1, samples=7))))
+    os.truncate(paths[1] / "optimizer.pt", 100)
+    assert [one.state.samples for one in list_checkpoints(tmp_path)] == [7]
 
 
 def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
