@@ -30,7 +30,7 @@ from coordinator.ledger.queries import (
 from coordinator.ledger.rounds import RoundQueries
 from coordinator.ledger.serving import ServingBound, count_served
 from coordinator.ledger.storage.backup import back_up
-from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, portions, reading, upsert, writing
+from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, reading, rows_in, upsert, writing
 from coordinator.ledger.tables import EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
 from coordinator.ledger.teams.credit import credit_days
 from coordinator.ledger.teams.membership import Teams
@@ -224,11 +224,8 @@ _LOSS = (StepRow.loss_sum / StepRow.samples).label("loss")  # mean over samples,
 
 def _read_sessions(connection: Connection, names: Iterable[str]) -> dict[str, Row]:
     """The rows of those of these sessions that have one, by id."""
-    found = dict[str, Row]()
-    for some in portions(names):
-        query = select(SessionRow.__table__).where(SessionRow.session_id.in_(some))
-        found.update((row["session_id"], dict(row)) for row in connection.execute(query).mappings())
-    return found
+    rows = rows_in(connection, select(SessionRow.__table__), SessionRow.session_id, names)
+    return {row["session_id"]: row for row in rows}
 
 
 def _write_batch(connection: Connection, batch: Batch, now: float, serving: ServingBound | None) -> set[str]:

@@ -83,6 +83,13 @@ def share(part: Any, everything: Any) -> Any:
     return func.coalesce(cast(part, Double) / func.nullif(everything, 0), 0.0)
 
 
+def with_share_of_day(query: Any) -> Any:
+    """The rows of a query, at most one for each `day`, with the share of their `samples` in all users' on that day."""
+    own = query.subquery()
+    of_all = share(own.c.samples, func.sum(DayRow.samples)).label("share")
+    return select(*own.c, of_all).join(DayRow, DayRow.day == own.c.day).group_by(*own.c).order_by(own.c.day)
+
+
 def whole_sum(column: Any) -> Any:
     """A sum of integers as an integer; PostgreSQL alone would widen it to a decimal."""
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
@@ -155,16 +162,9 @@ class PeopleQueries:
 
     def days(self, user: str) -> list[UserDay]:
         """The days on which something was counted for a user, in order."""
-        own = select(DayRow).where(DayRow.user_name == user).subquery()
-        hours = (own.c.seconds / 3600).label("hours")
-        of_all = share(own.c.samples, func.sum(DayRow.samples)).label("share")
-        query = (
-            select(own.c.day, own.c.samples, own.c.tokens, own.c.tokens_served, hours, of_all)
-            .join(DayRow, DayRow.day == own.c.day)
-            .group_by(own.c.day, own.c.samples, own.c.tokens, own.c.tokens_served, own.c.seconds)
-            .order_by(own.c.day)
-        )
-        return ask(self._engine, query, UserDay)
+        hours = (DayRow.seconds / 3600).label("hours")
+        own = select(DayRow.day, DayRow.samples, DayRow.tokens, DayRow.tokens_served, hours)
+        return ask(self._engine, with_share_of_day(own.where(DayRow.user_name == user)), UserDay)
 
     def standing(self, user: str) -> Standing:
         """What a user has given so far; days with nothing but presence are none of a row."""

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from coordinator.ledger.ingest import Row, SessionReport
-from coordinator.ledger.storage.database import portions, upsert
+from coordinator.ledger.storage.database import rows_in, upsert
 from coordinator.ledger.tables import ServedRow, SessionRow
 from coordinator.ledger.teams.credit import credit_days
 
@@ -91,22 +91,15 @@ def count_served(
 
 def _read(connection: Connection, names: Iterable[str]) -> dict[tuple[str, str], Row]:
     """What is known of these sessions, by session and host."""
-    found: dict[tuple[str, str], Row] = {}
-    for some in portions(names):
-        query = select(ServedRow.__table__).where(ServedRow.session_id.in_(some))
-        for row in connection.execute(query).mappings():
-            found[row["session_id"], row["host"]] = {"told": row["told"], "counted": row["counted"]}
-    return found
+    rows = rows_in(connection, select(ServedRow.__table__), ServedRow.session_id, names)
+    return {(row["session_id"], row["host"]): {"told": row["told"], "counted": row["counted"]} for row in rows}
 
 
 def _hosts(connection: Connection, peers: Iterable[str]) -> dict[str, tuple[str, str]]:
     """The newest session of each of these peers that hosts experts, and its user."""
-    found: dict[str, tuple[str, str]] = {}
-    for some in portions(peers):
-        query = select(SessionRow.peer_id, SessionRow.session_id, SessionRow.user_name)
-        query = query.where(SessionRow.peer_id.in_(some), SessionRow.hosts_experts).order_by(SessionRow.started)
-        found |= {peer: (session, user) for peer, session, user in connection.execute(query)}
-    return found
+    query = select(SessionRow.__table__).where(SessionRow.hosts_experts).order_by(SessionRow.started)
+    rows = rows_in(connection, query, SessionRow.peer_id, peers)
+    return {row["peer_id"]: (row["session_id"], row["user_name"]) for row in rows}
 
 
 def _credit(connection: Connection, tokens: Mapping[tuple[str, str], int], day: datetime.date) -> None:

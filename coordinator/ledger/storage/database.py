@@ -160,10 +160,13 @@ def upsert(
     )
 
 
-def portions(keys: Iterable[str]) -> list[list[str]]:
-    """Keys in lists that are short enough for one query each."""
-    ordered = sorted(set(keys))
-    return [ordered[first : first + KEYS_IN_A_QUERY] for first in range(0, len(ordered), KEYS_IN_A_QUERY)]
+def rows_in(connection: Connection, query: Any, column: Any, keys: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of a query whose column has one of these keys; each query asks for few enough of them."""
+    ordered, rows = sorted(set(keys)), list[dict[str, Any]]()
+    for first in range(0, len(ordered), KEYS_IN_A_QUERY):
+        some = query.where(column.in_(ordered[first : first + KEYS_IN_A_QUERY]))
+        rows += map(dict, connection.execute(some).mappings())
+    return rows
 
 
 def insert_of(connection: Connection, kind: type[DeclarativeBase], rows: list[dict[str, Any]]) -> tuple[Any, Any]:

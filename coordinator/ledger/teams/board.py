@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, func, literal, select
 
-from coordinator.ledger.queries import is_present, share, whole_sum
+from coordinator.ledger.queries import is_present, share, whole_sum, with_share_of_day
 from coordinator.ledger.tables import DayRow, SessionRow, TeamDayRow, TeamMemberRow, TeamRow
 
 
@@ -57,14 +57,7 @@ def people(team_id: str, now: float, most: int) -> Any:
 
 def days(team_id: str) -> Any:
     """One row for each day of a team, with what a `TeamDay` has, in order."""
-    own = select(TeamDayRow).where(TeamDayRow.team_id == team_id).subquery()
-    of_all = share(own.c.samples, func.sum(DayRow.samples)).label("share")
-    return (
-        select(own.c.day, own.c.samples, of_all)
-        .join(DayRow, DayRow.day == own.c.day)
-        .group_by(own.c.day, own.c.samples)
-        .order_by(own.c.day)
-    )
+    return with_share_of_day(select(TeamDayRow.day, TeamDayRow.samples).where(TeamDayRow.team_id == team_id))
 
 
 def memberships() -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from coordinator.ledger.storage.database import portions, upsert
+from coordinator.ledger.storage.database import rows_in, upsert
 from coordinator.ledger.tables import DayRow, TeamDayRow, TeamMemberRow
 
 CREDIT = ("samples", "tokens_served")
@@ -51,8 +51,5 @@ def for_teams(new: dict[str, Row], memberships: Iterable[Row]) -> tuple[list[Row
 
 
 def _memberships(connection: Connection, users: Iterable[str]) -> list[Row]:
-    found: list[Row] = []
-    for some in portions(users):
-        query = select(TeamMemberRow.__table__).where(TeamMemberRow.user_name.in_(some), TeamMemberRow.is_member)
-        found += map(dict, connection.execute(query).mappings())
-    return found
+    query = select(TeamMemberRow.__table__).where(TeamMemberRow.is_member)
+    return rows_in(connection, query, TeamMemberRow.user_name, users)
