@@ -24,7 +24,7 @@ ODD_STEPS = 3  # global steps in a row that raise a flag
 class Flag:
     """Something about a peer that the organizer should know; `what` is one line."""
 
-    kind: str  # its subject: LOSS or GRADIENT
+    kind: str  # its subject: LOSS, GRADIENT, or what an audit has found
     user: str
     peer_id: str
     step: int
