@@ -84,6 +84,19 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
     return found
 
 
+def whole_checkpoint(folder: Path, step: int) -> Checkpoint:
+    """The whole checkpoint of a global step.
+
+    Raises:
+        CheckpointError: there is none; it names those there are.
+    """
+    there = {one.step: one for one in list_checkpoints(folder)}
+    if step not in there:
+        names = ", ".join(map(str, there)) or "none"
+        raise CheckpointError(f"there is no whole checkpoint of global step {step}; there are: {names}")
+    return there[step]
+
+
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
     """The newest whole checkpoint in `folder`, if there is one."""
     return max(list_checkpoints(folder), key=lambda checkpoint: checkpoint.step, default=None)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints, named_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints, named_checkpoints, whole_checkpoint
 from coordinator.checkpoints.rollback_policy import (
     BAD_STEPS,
     RECENT_STEPS,
-    RollbackError,
     has_exploded,
     is_bad,
     newest_good,
@@ -98,9 +97,14 @@ class Rollback:
             return False
         if self._proposed is None:  # else a quorum has not agreed yet
             reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
+            good = newest_good(self.checkpoints(), self._best)
+            if good is None:
+                said = f"problem: {reason}, but there is no good checkpoint to go back to; the run goes on as it is"
+                self._context.say(said)
+                return False
             try:
-                self._propose(newest_good(self.checkpoints(), self._best), reason)
-            except (RollbackError, SwarmError) as error:
+                self._propose(good, reason)
+            except SwarmError as error:
                 self._context.say(f"problem: {error}; the run goes on as it is")
                 return False
         return True
@@ -109,16 +113,13 @@ class Rollback:
         """Propose a rollback to the checkpoint that the organizer wants, if there is an order.
 
         Raises:
-            RollbackError, CheckpointError, StorageError, SwarmError: nothing was changed.
+            CheckpointError, StorageError, SwarmError: nothing was changed.
         """
         if not self._orders.empty():
-            wanted = self._orders.get()
-            found = [one for one in list_checkpoints(self._context.checkpoints) if one.step == wanted]
-            self._propose(found[0] if found else None, "Ordered by the organizer")
+            wanted = whole_checkpoint(self._context.checkpoints, self._orders.get())  # it may have been removed since
+            self._propose(wanted, "Ordered by the organizer")
 
-    def _propose(self, checkpoint: Checkpoint | None, reason: str) -> None:
-        if checkpoint is None:
-            raise RollbackError(f"{reason}, but there is no good checkpoint to go back to")
+    def _propose(self, checkpoint: Checkpoint, reason: str) -> None:
         self._replica.roll_back(load_checkpoint(checkpoint.path))
         self._proposed = checkpoint, reason
 

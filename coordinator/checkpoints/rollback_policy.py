@@ -4,17 +4,12 @@ import statistics
 from collections.abc import Sequence
 
 from coordinator.checkpoints.checkpoint import Checkpoint
-from swarm.errors import SahajError
 
 BAD_STEPS = 3  # in a row; a single one may be a few samples of an odd text
 ENOUGH_STEPS = 10  # of which the usual loss is known, before anything is called unusual
 RECENT_STEPS = 20  # that say what is usual; the loss falls, and what was usual long ago is not
 SMALLEST_JUMP = 1.0  # nats above the usual
 SPREADS = 8.0  # of the usual losses; of those of a normal distribution not one in 10**15 is so far off
-
-
-class RollbackError(SahajError):
-    """There is no good checkpoint to go back to."""
 
 
 def is_bad(loss: float, best: float) -> bool:

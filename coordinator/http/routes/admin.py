@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from averaging.optimizer import NO_WAY_BACK
 from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
-from coordinator.checkpoints.checkpoint import list_checkpoints
+from coordinator.checkpoints.checkpoint import CheckpointError, whole_checkpoint
 from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.audits.flags import read_evidence
@@ -183,10 +183,10 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
 def _check_is_there(context: ServiceContext, step: int) -> None:
     if context.run.averaging.target_group_size is not None:
         raise HTTPException(422, NO_WAY_BACK)
-    there = [one.step for one in list_checkpoints(context.checkpoints)]
-    if step not in there:
-        names = ", ".join(map(str, there)) or "none"
-        raise HTTPException(422, f"there is no whole checkpoint of global step {step}; there are: {names}")
+    try:
+        whole_checkpoint(context.checkpoints, step)
+    except CheckpointError as error:
+        raise HTTPException(422, str(error)) from None
 
 
 def _in_ledger(context: ServiceContext) -> list[str]:

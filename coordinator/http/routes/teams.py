@@ -25,7 +25,7 @@ from coordinator.http.routes.me import ERRORS
 from coordinator.http.routes.people import first_day, profile, today
 from coordinator.http.schemas import MyTeamAnswer, Period, TeamAnswer, TeamPersonAnswer
 from coordinator.ledger.teams.answers import TeamSummary
-from coordinator.ledger.teams.membership import NO_SUCH_TEAM, Obstacle, TeamRefused
+from coordinator.ledger.teams.membership import Obstacle, TeamRefused, no_such_team
 from coordinator.ledger.teams.names import folded
 from coordinator.run_context import ServiceContext
 from swarm.access.join_messages import Message, Refusal
@@ -75,7 +75,7 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
     def team(name: TeamName) -> Response:
         """One team: who is in it, what each gave to it, and its days."""
         wanted = folded(name)
-        return team_of(wanted)() if wanted in ranking() else refusal_response(_unknown())
+        return team_of(wanted)() if wanted in ranking() else refusal_response(no_such_team(name))
 
     mine = APIRouter(tags=["me"], responses=ERRORS | UNAVAILABLE, dependencies=[KEY_SHOWN])
 
@@ -136,10 +136,6 @@ def refusal_response(error: TeamRefused) -> Response:
     """The response that says why."""
     refusal, status = _REFUSALS[error.obstacle]
     return problem_response(refusal, str(error), status=status)
-
-
-def _unknown() -> TeamRefused:
-    return TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM)
 
 
 def _ranking(teams: list[TeamSummary]) -> dict[str, tuple[int, TeamSummary]]:

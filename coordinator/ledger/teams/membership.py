@@ -1,7 +1,9 @@
 """Teams: create, join, leave, and the organizer's orders about them. A person is in at most one team."""
 
+import contextlib
 import datetime
 import secrets
+import shlex
 from enum import Enum
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
@@ -18,7 +20,7 @@ MOST_TEAMS = 2000
 CREATED_A_DAY = 3  # by one person
 FORGOTTEN_AFTER = 30 * 86400.0  # seconds: a team that has given nothing by then makes room for others, if need be
 DAY = 86400.0  # seconds
-NO_SUCH_TEAM = "there is no team of that name in this run"
+SHOWN = "`sahaj team LINK` shows them"
 
 
 class Obstacle(str, Enum):
@@ -37,6 +39,16 @@ class TeamRefused(SahajError):
     def __init__(self, obstacle: Obstacle, message: str):
         super().__init__(message)
         self.obstacle = obstacle
+
+
+def no_such_team(name: str) -> TeamRefused:
+    """The error for a name that no team has."""
+    try:
+        name = shlex.quote(team_name(name))
+    except NameRefused as error:  # what cannot be shown is not repeated
+        return TeamRefused(Obstacle.UNKNOWN, f"there is no team of that name in this run: {error}")
+    message = f"there is no team {name} in this run; to start it: `sahaj team LINK create {name}`"
+    return TeamRefused(Obstacle.UNKNOWN, message)
 
 
 class Teams:
@@ -129,14 +141,11 @@ def _checked(name: str) -> str:
 
 def _team(connection: Connection, name: str) -> str:
     """The id of a team."""
-    try:
-        name = team_name(name)
-    except NameRefused:  # no team can have it, and perhaps no database can be asked for it
-        raise TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM) from None
-    found = connection.scalar(select(TeamRow.team_id).where(TeamRow.folded == folded(name)))
-    if found is None:
-        raise TeamRefused(Obstacle.UNKNOWN, NO_SUCH_TEAM)
-    return found
+    with contextlib.suppress(NameRefused):  # no team can have it, and perhaps no database can be asked for it
+        kept = folded(team_name(name))
+        if (found := connection.scalar(select(TeamRow.team_id).where(TeamRow.folded == kept))) is not None:
+            return found
+    raise no_such_team(name)
 
 
 def _refuse_if_taken(connection: Connection, name: str, by_other_than: str = "") -> None:
@@ -149,14 +158,15 @@ def _refuse_if_too_many(connection: Connection, user: str, now: float) -> None:
     count = select(func.count()).select_from(TeamRow)
     lately = count.where(TeamRow.creator == user, TeamRow.created > now - DAY)
     if connection.execute(lately).scalar_one() >= CREATED_A_DAY:
-        raise TeamRefused(Obstacle.TOO_MANY, f"you can create at most {CREATED_A_DAY} teams a day")
+        message = f"you have created {CREATED_A_DAY} teams within a day, the maximum; join one ({SHOWN}), or wait a day"
+        raise TeamRefused(Obstacle.TOO_MANY, message)
     if connection.execute(count).scalar_one() >= MOST_TEAMS:
         gave = select(TeamDayRow.team_id)
         forgotten = (TeamRow.created < now - FORGOTTEN_AFTER) & TeamRow.team_id.not_in(gave)
         for team_id in connection.scalars(select(TeamRow.team_id).where(forgotten)).all():
             _remove(connection, team_id)
         if connection.execute(count).scalar_one() >= MOST_TEAMS:
-            raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum")
+            raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum; join one: {SHOWN}")
 
 
 def _enter(connection: Connection, user: str, team_id: str, now: float) -> None:

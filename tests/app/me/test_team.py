@@ -57,9 +57,9 @@ def test_a_team_is_joined_or_created(coordinator: StandIn, peer: Path, action: T
 
 
 def test_what_is_not_possible_is_said(coordinator: StandIn, peer: Path) -> None:
-    refused = {"error": "malformed", "message": "there is no team of that name in this run"}
+    refused = {"error": "malformed", "message": "there is no team Sea in this run"}
     coordinator.answers["POST /api/me/team"] = Answer(404, refused)
-    with raises_problem(ProblemKind.MALFORMED, "no team of that name"):
+    with raises_problem(ProblemKind.MALFORMED, "no team Sea"):
         team(coordinator.url, TeamAction.JOIN, "Sea", print, state=peer)
     with raises_problem(ProblemKind.MALFORMED, "needs a team's name"):
         team(coordinator.url, TeamAction.CREATE, " ", print, state=peer)
@@ -91,5 +91,5 @@ def test_a_long_board_is_cut_and_names_stay_text() -> None:
 def test_joining_the_run_says_what_came_of_the_team() -> None:
     none: Callable[..., JoinAnswer] = JoinAnswer.model_construct
     assert joined_line("river", none(team="River", no_team="")) == "You train for the team River."
-    unknown = joined_line("Sea", none(team="", no_team="there is no team of that name in this run"))
-    assert "no team of that name" in unknown and "train all the same" in unknown and "\n" not in unknown
+    unknown = joined_line("Sea", none(team="", no_team="there is no team Sea in this run"))
+    assert "no team Sea" in unknown and "train all the same" in unknown and "\n" not in unknown

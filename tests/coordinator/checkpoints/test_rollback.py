@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, TrainerState
 from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
@@ -147,6 +147,19 @@ def test_what_was_undone_counts_no_longer_and_the_checkpoint_gone_back_to_stays(
     assert not rollback.roll_back_if_bad(3.5), "far above the loss that was undone, but near the one that counts"
     make_checkpoint(300, loss=3.0)
     assert prune(state_folder / CHECKPOINTS, rollback.checkpoints(), 1, spared=rollback.goals()) == [undone.path]
+
+
+def test_an_order_for_a_checkpoint_that_was_removed_names_it_and_those_there_are(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    make_checkpoint(150)
+    orders, context = queue.SimpleQueue[int](), RunContext(run, OURS, state_folder, None, print)  # type: ignore[arg-type]
+    rollback = Rollback(context, SimpleNamespace(step=190), orders)  # type: ignore[arg-type]
+    orders.put(50)
+    with pytest.raises(CheckpointError, match="no whole checkpoint of global step 50; there are: 100, 150"):
+        rollback.follow_order()
+    assert not rollback.is_proposed
 
 
 def test_a_run_that_cannot_go_back_says_so_and_goes_on(run: RunFile, ledger: Ledger, state_folder: Path):

@@ -122,7 +122,10 @@ def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve, repo
     assert (answer["team"], answer["no_team"]) == ("River", "")
     unknown = service.join(name="boat", team="Sea\u0000")
     assert unknown.status_code == 200
-    assert (unknown.json()["team"], unknown.json()["no_team"]) == ("", "there is no team of that name in this run")
+    assert unknown.json()["team"] == "" and "only, not U+0000 at place 4" in unknown.json()["no_team"]
+    unknown = service.join(name="boat", team="Open  Sea")
+    way_out = "there is no team 'Open Sea' in this run; to start it: `sahaj team LINK create 'Open Sea'`"
+    assert unknown.json()["no_team"] == way_out
     assert mine(service, "~boat").json()["team"]["name"] == "River"
     nobody = service.join(name="made up", team="River").json()
     assert nobody["team"] == "" and "first sample" in nobody["no_team"], "names are free, room is not"

@@ -200,7 +200,8 @@ def test_one_person_creates_few_teams_a_day(ledger: Ledger, report: Report) -> N
     for number in range(CREATED_A_DAY):
         ledger.teams.create("asha", f"Team {number}", MIDNIGHT)
         ledger.record([report("a", steps={number: (1, 5.0)}, last_seen=1200.0 + number)])
-    assert refusal(lambda: ledger.teams.create("asha", "One more", MIDNIGHT + 60))[0] is Obstacle.TOO_MANY
+    obstacle, message = refusal(lambda: ledger.teams.create("asha", "One more", MIDNIGHT + 60))
+    assert obstacle is Obstacle.TOO_MANY and "join one (`sahaj team LINK` shows them), or wait a day" in message
     ledger.teams.create("asha", "One more", MIDNIGHT + DAY + 60)
 
 
