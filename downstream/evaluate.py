@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from downstream.comparison import Comparison, candidates_of
 from downstream.data.loading import DataOptions, load_data
@@ -29,6 +30,8 @@ def evaluate(
     console: Console | None = None,
 ) -> Results:
     """Measure models on a test split; those that are not fine-tuned for the task yet are fine-tuned first.
+
+    The coordinator of a live run removes older checkpoints: those are left out, and the others measured.
 
     Args:
         task_name: `ner`, `classify`, or None if a fine-tuned model among them tells.
@@ -65,7 +68,13 @@ def evaluate(
     comparison.check(candidates)
     try:
         for candidate in candidates:
-            comparison.add(candidate)
+            try:
+                comparison.add(candidate)
+            except Exception:
+                if candidate.model.folder.exists() or (candidate == candidates[-1] and not comparison.results().models):
+                    raise
+                line = f"{candidate.name}: left out, as {candidate.model.folder} was removed meanwhile"
+                console.print(escape(line), soft_wrap=True, highlight=False)
     finally:  # whatever stops a later model, the finished ones have taken hours
         publish(comparison.results(), console, json_file, picture)
     return comparison.results()

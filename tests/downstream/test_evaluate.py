@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +88,19 @@ def test_models_that_were_measured_are_kept_when_a_later_one_fails(
         evaluate("ner", [str(finished), str(copied)], entities, FAST, json_file=tmp_path / "r.json", console=console)
     assert [model["name"] for model in json.loads((tmp_path / "r.json").read_text())["models"]] == ["tagger"]
     assert "24 test examples" in console.export_text()
+
+
+def test_a_checkpoint_that_is_removed_meanwhile_is_left_out_and_the_others_are_measured(
+    finished: Path, copied: Path, entities: DataOptions, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(comparison.Comparison, "check", lambda *_: shutil.rmtree(copied))
+    with pytest.raises(ModelError, match="broken"):
+        evaluate("ner", [str(copied)], entities, FAST)
+    shutil.copytree(finished, copied)
+    console = Console(record=True, width=100)
+    results = evaluate("ner", [str(copied), str(finished)], entities, FAST, console=console)
+    assert [model.name for model in results.models] == ["tagger"]
+    assert "broken: left out, as " in console.export_text()
 
 
 def test_a_gpu_without_room_is_one_line(pretrained: Path, entities: DataOptions, monkeypatch: pytest.MonkeyPatch):
