@@ -1,9 +1,12 @@
 """`sahaj demo`: a whole collaboration of real peers on one machine, reported as it happens."""
 
+import contextlib
+import fcntl
 import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from rich.console import Console
 
 from app.demo.corpus import prepare_corpus, sample_sentences
 from app.demo.experts import described, experts_section, summarize_experts
-from app.demo.peers import Peer, start_peer, wait_for_address
+from app.demo.peers import Peer, kill_all, start_peer, wait_for_address
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
 from app.organizing.dashboard import free_port, is_installed
@@ -21,7 +24,7 @@ from coordinator.ledger.answers import compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
 from swarm.errors import SahajError
-from swarm.files import write_file
+from swarm.files import lookup_errors, storage_errors, write_file
 from swarm.logging import logs
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from swarm.secret_variables import hidden_secrets
@@ -63,10 +66,24 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
         SahajError: bad input, or a peer that ended early.
     """
     console, out = console or Console(), options.out
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended in either case
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the peers are ended in any case
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
-    run = prepare_run(options, console)
-    logs.write_to(out / "logs", "demo")
+    template = load_run(options.run or DEFAULT_RUN)
+    with _claimed(out):
+        run = prepare_run(template, options, console)
+        logs.write_to(out / "logs", "demo")
+        try:
+            coordinator, summary = _play(run, options, console, began)
+        finally:
+            kill_all()
+        return _close(run, coordinator, summary, out, console)
+
+
+def _play(run: RunFile, options: DemoOptions, console: Console, began: float) -> tuple[Peer, Summary]:
+    """Start the peers, and see them do it all. `began`: the demo, in monotonic seconds."""
+    out = options.out
     console.rule("the run")
     state = out / "coordinator"
     coordinator = start_peer(
@@ -75,55 +92,65 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
         out / "logs" / "coordinator.log",
         environment=hidden_secrets(),  # for a release or wandb, if the run file asks for that
     )
-    trainers: list[Peer] = []
-    hosts: list[Peer] = []
-    dashboard: list[Peer] = []
-    try:
-        url = wait_for_address(coordinator, state / URL)
-        console.print(f"The coordinator is up: {url}", highlight=False, soft_wrap=True)
-        if options.dashboard:
-            dashboard += _serve_dashboard(url, out, console)
-        ledger = open_ledger(run.coordinator.ledger, state)
-        story = Story(run, out, coordinator, ledger, url, console)
-        trainers, hosts = story.trainers, story.hosts
-        training = time.monotonic()
-        if options.experts:
-            story.begin_hosting(options.experts)
-        story.play(options.trainers)
-        trained = time.monotonic() - training
-        if coordinator.stop(patience=15.0) != 0:
-            coordinator.fate = f"ended with an error: {coordinator.last_words()}"
-        summary = summarize(trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
-        if options.experts:
-            summary = replace(summary, experts=summarize_experts(options.experts, trainers, hosts, ledger))
-        ledger.close()
-    finally:
-        for peer in (*dashboard, coordinator, *trainers, *hosts):
-            peer.kill()
-    return _close(run, coordinator, summary, out, console)
+    url = wait_for_address(coordinator, state / URL)
+    console.print(f"The coordinator is up: {url}", highlight=False, soft_wrap=True)
+    if options.dashboard:
+        _serve_dashboard(url, out, console)
+    ledger = open_ledger(run.coordinator.ledger, state)
+    story = Story(run, out, coordinator, ledger, url, console)
+    training = time.monotonic()
+    if options.experts:
+        story.begin_hosting(options.experts)
+    story.play(options.trainers)
+    trained = time.monotonic() - training
+    if coordinator.stop(patience=15.0) != 0:
+        coordinator.fate = f"ended with an error: {coordinator.last_words()}"
+    summary = summarize(story.trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
+    if options.experts:
+        summary = replace(summary, experts=summarize_experts(options.experts, story.trainers, story.hosts, ledger))
+    ledger.close()
+    return coordinator, summary
 
 
-def _serve_dashboard(url: str, out: Path, console: Console) -> list[Peer]:
+def _serve_dashboard(url: str, out: Path, console: Console) -> None:
     """Start the process that serves the pages; it ends with the demo, which does not wait for it."""
     if not is_installed():
         console.print("To watch in a browser: pip install streamlit altair", style="dim", highlight=False)
-        return []
+        return
     port = free_port()
-    peer = start_peer("dashboard", ["dashboard", url, "--port", str(port)], out / "logs" / "dashboard.log")
+    start_peer("dashboard", ["dashboard", url, "--port", str(port)], out / "logs" / "dashboard.log")
     console.print(f"Watch it in a browser: http://127.0.0.1:{port}", highlight=False, soft_wrap=True)
-    return [peer]
 
 
-def prepare_run(options: DemoOptions, console: Console) -> RunFile:
+@contextlib.contextmanager
+def _claimed(out: Path) -> Iterator[None]:
+    """Have the folder for this demo alone.
+
+    Raises:
+        SahajError: it holds something else, another demo runs there, or it cannot be written.
+    """
+    marker = out / MARKER
+    with lookup_errors(f"--out {out}", DemoFolderError):
+        if out.exists() and not marker.exists() and any(out.iterdir()):
+            raise DemoFolderError(f"--out {out}: holds something other than an earlier demo; choose a new folder")
+    with storage_errors(marker):
+        out.mkdir(parents=True, exist_ok=True)
+        held = marker.open("a")
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoFolderError(f"--out {out}: another demo runs there; stop it, or choose another folder") from None
+        yield
+
+
+def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> RunFile:
     """Corpus, run file and tokenizer in the demo's folder.
 
     Raises:
-        SahajError: the run file or the corpus cannot be used.
+        SahajError: the corpus cannot be used.
     """
     out = options.out
-    template = load_run(options.run or DEFAULT_RUN)
-    if out.exists() and not (out / MARKER).exists() and any(out.iterdir()):
-        raise DemoFolderError(f"--out {out}: holds something other than an earlier demo; choose a new folder")
     console.rule("the text")
     with tempfile.TemporaryDirectory(prefix="sahaj-demo-") as prepared:
         # an earlier demo is removed only once this one's text is known to be usable
@@ -132,7 +159,6 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
         for made in MADE:
             shutil.rmtree(out / made, ignore_errors=True)
         (out / SUMMARY).unlink(missing_ok=True)
-        write_file(out / MARKER, "made by sahaj demo\n")
         shutil.copytree(prepared, out / "corpus")
     write_file(out / "run.yaml", dump_run(run))
     train_from_run(out / "run.yaml", console=console)
@@ -183,7 +209,7 @@ def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console
         console.print(f"  {peer.name}{mode}: {peer.samples:,} samples, {peer.fate}", highlight=False, markup=False)
     for line in described(summary.experts) if summary.experts else ():
         console.print(line, highlight=False, markup=False)
-    console.print(f"Checkpoint: {summary.checkpoint}\nFigures: {path}", highlight=False, soft_wrap=True)
+    console.print(f"Checkpoint: {summary.checkpoint}\nFigures: {path}", highlight=False, markup=False, soft_wrap=True)
     found = problems(run, summary)
     if coordinator.fate != "finished":
         found.append(f"the coordinator {coordinator.fate}")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from swarm.errors import SwarmError
 from swarm.language import SOURCE, VARIABLE
+from swarm.leaving import end_helpers
 
 OF_PEERS = {"PYTHONUNBUFFERED": "1", VARIABLE: SOURCE}  # environment of those whose logs are read here
 FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
@@ -63,9 +64,13 @@ class Peer:
 
     def kill(self) -> None:
         """Send SIGKILL to the process and all its helpers at once, like a power cut."""
+        self.send_kill()
+        self.process.wait()
+
+    def send_kill(self) -> None:
+        """The same, but do not wait until it is gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
     def stop(self, patience: float) -> int | None:
         """Send SIGINT; returns the exit status, or None if it had to be killed after `patience` seconds."""
@@ -80,6 +85,9 @@ class Peer:
         except subprocess.TimeoutExpired:
             self.kill()
             return None
+
+
+_started: list[Peer] = []  # by this process
 
 
 def start_peer(
@@ -102,7 +110,22 @@ def start_peer(
             start_new_session=True,
             env=os.environ | OF_PEERS | {"OMP_NUM_THREADS": str(threads)} | dict(environment),
         )
-    return Peer(name, process, log, client_mode)
+    peer = Peer(name, process, log, client_mode)
+    _started.append(peer)
+    return peer
+
+
+def kill_all() -> None:
+    """As a power cut for all that this process has started; a signal that ends it does not cut that short."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
+    for peer in _started:
+        peer.send_kill()
+    end_helpers()  # such as one whose start a signal has cut short
+    for peer in _started:
+        peer.process.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def wait_for_address(coordinator: Peer, file: Path, patience: float = 120.0) -> str:

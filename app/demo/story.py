@@ -17,6 +17,7 @@ from swarm.run_file import RunFile
 NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
 STARTED = 600.0  # seconds to the first global step: on a busy machine programs load for minutes
 STALLED = 120.0  # seconds without a new global step after which something is wrong
+SAVED = 600.0  # seconds from the last global step to its checkpoint, before which the model is evaluated
 POLL_EVERY = 0.25  # seconds
 LINES = 20  # about global steps
 MICRO_BATCH = 16  # samples at a time: of 8 each costs a fifth more, and of 32 no less
@@ -109,6 +110,10 @@ class Story:
         while (newest := newest_checkpoint(self._out / "coordinator" / CHECKPOINTS)) is None or (
             newest.state.step < step
         ):
+            if time.monotonic() - self._step_at > SAVED:
+                raise SwarmError(
+                    f"no checkpoint of step {step} {SAVED:.0f} s after it was done; see {self._coordinator.log}"
+                )
             self._wait(POLL_EVERY)
 
     def _wait(self, seconds: float) -> None:
@@ -142,7 +147,8 @@ class Story:
         if self._coordinator.process.poll() is not None:
             words = self._coordinator.last_words()
             raise SwarmError(f"the coordinator ended early ({words}); see {self._coordinator.log}")
-        if now - self._step_at > (patience := STALLED if self._step else STARTED):
+        is_over = self._step >= self._run.optimizer.total_steps
+        if not is_over and now - self._step_at > (patience := STALLED if self._step else STARTED):
             after = f"after step {self._step}" if self._step else "from the beginning"
             raise SwarmError(f"no global step for {patience:.0f} s {after}; see {self._out / 'logs'}")
 

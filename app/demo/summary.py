@@ -1,6 +1,7 @@
 """The figures of a demo, in `summary.json`, and whether everything happened as it should."""
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,7 +56,9 @@ class Summary:
 def summarize(trainers: list[Peer], ledger: Ledger, out: Path, *, seconds: float, training: float) -> Summary:
     """Collect the figures from ledger, logs and checkpoints. `training` is the time that trainers ran, in seconds."""
     steps, evaluations, sessions = ledger.steps(), ledger.evaluations(), ledger.sessions()
-    samples = {session.user: session.samples for session in sessions}
+    samples = Counter[str]()
+    for session in sessions:  # one that loses the swarm and joins again has several
+        samples[session.user] += session.samples
     newest = newest_checkpoint(out / "coordinator" / CHECKPOINTS)
     nothing = float("nan")
     return Summary(
@@ -71,7 +74,7 @@ def summarize(trainers: list[Peer], ledger: Ledger, out: Path, *, seconds: float
         peers=[
             PeerSummary(
                 name=peer.name,
-                samples=samples.get(UNVERIFIED + peer.name, 0),
+                samples=samples[UNVERIFIED + peer.name],
                 client_mode=peer.client_mode,
                 fate=peer.fate,
                 first_sample_seconds=next(map(float, peer.said(FIRST_SAMPLE)), None),
