@@ -16,6 +16,7 @@ from swarm.errors import SwarmError
 
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process waits for
 AFTER_GRACE = 4.0  # seconds to the end from when a global step may no longer be finished; `docker stop` leaves ten
+GOODBYE = 1.0  # second in which the watchdog's goodbye has to be said
 GRACE = 5.0  # seconds after SIGTERM to finish a global step in
 
 
@@ -59,7 +60,9 @@ def leaving_on_signal(
     def watchdog() -> None:
         asked.wait()
         if not left.wait(max(patience, asked.left() + AFTER_GRACE)):
-            say_goodbye()
+            goodbye = threading.Thread(target=say_goodbye, name="goodbye", daemon=True)
+            goodbye.start()
+            goodbye.join(GOODBYE)  # the process may hang in writing to the same terminal
             end_process(asked.status)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:

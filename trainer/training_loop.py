@@ -12,7 +12,8 @@ from averaging.protocol.buffers import REMEMBERED
 from swarm.errors import is_memory_full
 from swarm.language import _
 from swarm.run_file import RunFile
-from trainer.console.view import View, status_of
+from trainer.console.status import status_of
+from trainer.console.view import View
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.experts import ReachedExperts

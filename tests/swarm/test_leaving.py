@@ -28,6 +28,17 @@ def hang() -> None:
         time.sleep(WHILE)
 
 
+def test_a_process_that_cannot_say_goodbye_ends_all_the_same(tmp_path: Path):
+    process = start_function(hang_in_a_goodbye, out=tmp_path / "said")
+    assert process.wait(WHILE / 2) == 0
+
+
+def hang_in_a_goodbye() -> None:
+    with leaving_on_signal(lambda: time.sleep(WHILE), patience=0.1) as asked:
+        asked.set()
+        time.sleep(WHILE)
+
+
 def test_what_asks_a_process_to_leave_that_is_leaving_does_not_cut_that_short(tmp_path: Path):
     process = start_function(leave_slowly, out=tmp_path / "said")
     assert process.wait(WHILE) == 0

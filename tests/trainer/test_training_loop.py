@@ -14,7 +14,7 @@ from averaging.shell.shell import Progress
 from swarm.run_file import RunFile
 from tests.support.waiting import wait_until
 from trainer import micro_batch, training_loop
-from trainer.console.view import status_of
+from trainer.console.status import status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.pausing.watch import PauseWatch

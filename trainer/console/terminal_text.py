@@ -5,6 +5,8 @@ wider count is used here.
 """
 
 import unicodedata
+from bisect import bisect_left
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -21,10 +23,11 @@ def printable(text: str) -> str:
 def fit(text: str, columns: int) -> str:
     """The text, cut so that no terminal takes more than `columns` for it."""
     text = printable(text)
-    if width(text) <= columns:
+    widths = list(accumulate(map(width, text)))  # up to each character
+    if not text or widths[-1] <= columns:
         return text
-    end = len(text)
-    while end and (width(text[:end]) >= columns or not _may_end(text, end)):
+    end = bisect_left(widths, columns)
+    while end and not _may_end(text, end):
         end -= 1
     return text[:end] + "…" if columns > 0 else ""
 
@@ -45,19 +48,16 @@ def _may_end(text: str, end: int) -> bool:
     return not is_joined and before not in JOINERS and unicodedata.combining(before) != VIRAMA
 
 
-def wrap(text: str, columns: int, *, lines: int) -> list[str]:
-    """The text in at most so many lines, none wider than `columns`; the rest is cut."""
-    words = printable(text).split()
-    wrapped = [words[0]] if words else []
-    for index, word in enumerate(words[1:], start=1):
+def wrap(text: str, columns: int) -> list[str]:
+    """The text in lines, none wider than `columns`; words that are longer are cut."""
+    first, *words = printable(text).split() or [""]
+    wrapped = [first]
+    for word in words:
         longer = f"{wrapped[-1]} {word}"
         if width(longer) <= columns:
             wrapped[-1] = longer
-        elif len(wrapped) < lines:
-            wrapped.append(word)
         else:
-            wrapped[-1] = " ".join([wrapped[-1], *words[index:]])
-            break
+            wrapped.append(word)
     return [fit(line, columns) for line in wrapped]
 
 

@@ -3,13 +3,13 @@
 import contextlib
 import io
 import math
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -21,10 +21,6 @@ from swarm.language import _, several
 from swarm.logging.logs import console_line
 from trainer.console.terminal_text import fill, fit, printable, wrap
 from trainer.console.terminal_text import width as width_of
-
-if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
-    from averaging.shell.shell import Progress
-    from trainer.pausing.decision import Pause
 
 TREND = 24  # global steps in the small curve of the loss
 MESSAGES = 3  # newest messages that stay in sight
@@ -167,7 +163,8 @@ class ConsoleView:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
         trend = [loss for _, loss in sorted(self._trend.items())]
-        self._live.update(picture(self._view, trend, self._messages, self._console.width), refresh=True)
+        width, height = self._console.size
+        self._live.update(picture(self._view, trend, self._messages, width, height), refresh=True)
         self._shown(REDRAW_EVERY)
 
     def _print_view(self) -> None:
@@ -182,31 +179,36 @@ class ConsoleView:
         self._console.print(Text(printable(line)), soft_wrap=True)
 
 
-def picture(view: View, trend: Sequence[float], messages: Iterable[str], width: int) -> Group:
-    """The live view for a terminal of `width` columns; `trend` holds the losses of the last global steps.
+def picture(
+    view: View, trend: Sequence[float], messages: Iterable[str], width: int, height: int = sys.maxsize
+) -> Group:
+    """The live view for a terminal of this size; `trend` holds the losses of the last global steps.
 
+    The newest message is whole: in a low terminal empty lines make room for it, then figures; older ones come last.
     Lines with text from outside end where the text ends: Rich would fill them up to the right edge,
     and a terminal that gives a vowel sign one column more than Rich does would break them there.
     """
     room = min(width, WIDEST) - 2 * len(INDENT)
     narrow = room < NARROW
     who = _("{name}, client mode").format(name=view.name) if view.client_mode else view.name
-    bar = ProgressBar(view.target_batch_size, view.step_samples, style="grey23", complete_style="cyan")
-    parts: list[Text | ProgressBar] = [
-        Text(),
-        Text.assemble(INDENT, (view.run, "bold cyan"), "  ", (fit(who, room - len(view.run) - 2), "dim")),
-        Text(),
-        *_heading(view, room, narrow=narrow),
-        bar,
-        Text(INDENT + fit(view.status, room), style="italic dim"),
-        Text(),
-        *_figures(view, trend, room, narrow=narrow),
-        Text(),
-    ]
-    for message in messages:
-        parts += [Text(INDENT + line, style="dim") for line in wrap(message, room, lines=2)]
-    right = max(0, width - room - len(INDENT))
-    return Group(*(part if isinstance(part, Text) else Padding(part, (0, right, 0, len(INDENT))) for part in parts))
+    drawn = ProgressBar(view.target_batch_size, view.step_samples, style="grey23", complete_style="cyan")
+    bar = Padding(drawn, (0, max(0, width - room - len(INDENT)), 0, len(INDENT)))
+    title = Text.assemble(INDENT, (view.run, "bold cyan"), "  ", (fit(who, room - len(view.run) - 2), "dim"))
+    status = Text(INDENT + fit(view.status, room), style="italic dim")
+    progress: list[Text | Padding] = [*_heading(view, room, narrow=narrow), bar, status]
+    figures = _figures(view, trend, room, narrow=narrow)
+    wrapped = [wrap(message, room) for message in messages]
+    whole = [Text(), title, Text(), *progress, Text(), *figures, Text()]
+    least = len(wrapped[-1]) if wrapped else 0
+    tight = [title, *progress, *figures]
+    parts = next((one for one in (whole, tight) if len(one) + least <= height), [title, *progress])
+    lines: list[str] = []
+    for message in reversed(wrapped):
+        if lines and len(parts) + len(message) + len(lines) > height:
+            break
+        lines = message + lines
+    parts += [Text(INDENT + line, style="dim") for line in lines]
+    return Group(*parts)
 
 
 def plain_line(view: View) -> str:
@@ -300,20 +302,3 @@ def _experts(answering: int, size: int) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{min(1.0, part / whole):.0%}"
-
-
-def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool, lacks_text: bool = False) -> str:
-    """What a peer does, in a few words."""
-    if pause is not None:
-        return _("pausing: {reason}").format(reason=pause.reason)
-    if not has_state:
-        return _("loading the state of the run") if progress.peers > 1 else _("waiting for the others")
-    if progress.is_behind:
-        return _("catching up with the others")
-    if progress.in_round:
-        return _("averaging")
-    if progress.rests:
-        return _("averaging for the others") if progress.share else _("following the others")
-    if lacks_text:
-        return _("waiting for text")
-    return _("training") if progress.peers > 1 else _("training alone until others join")

@@ -1,5 +1,6 @@
 """The console in Bengali: every figure is there, no line is too wide, and no letter is cut in two."""
 
+import time
 import unicodedata
 from dataclasses import replace
 
@@ -62,6 +63,12 @@ def test_a_cut_leaves_letters_with_their_signs_and_conjuncts_whole(text: str) ->
         assert not has_broken_letter(cut)
         rest = text[len(cut) - 1 :] if cut else "x"
         assert unicodedata.category(rest[0]) not in SIGNS and rest[0] not in "\u200c\u200d"
+
+
+def test_a_text_of_a_hundred_thousand_letters_is_cut_at_once() -> None:
+    began = time.process_time()
+    assert fit("কি" * 50_000, 40) == "কি" * 19 + "…"
+    assert time.process_time() - began < 5.0  # once for each letter: some 0.1 s; anew for each cut: minutes
 
 
 def test_filled_text_takes_the_columns_that_terminals_draw_at_most_and_keeps_its_colours() -> None:

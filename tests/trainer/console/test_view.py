@@ -47,10 +47,17 @@ def text_of(console: Console) -> str:
     return console.file.getvalue()
 
 
-def drawn(view: View, *, columns: int = 80, trend: tuple[float, ...] = (), messages: tuple[str, ...] = ()):
+def drawn(
+    view: View,
+    *,
+    columns: int = 80,
+    height: int = 40,
+    trend: tuple[float, ...] = (),
+    messages: tuple[str, ...] = (),
+):
     """The lines of the live view, without colours."""
     console = Console(file=io.StringIO(), width=columns, color_system=None)
-    console.print(picture(view, trend, messages, columns))
+    console.print(picture(view, trend, messages, columns, height))
     return text_of(console).splitlines()
 
 
@@ -91,9 +98,9 @@ def test_the_live_view_shows_everything():
 @pytest.mark.parametrize("columns", [20, 30, 43, 59, 64, 80, 200])
 def test_no_line_of_the_live_view_is_wider_than_the_terminal(columns, name):
     view = replace(VIEW, name=name, status=name, client_mode=True)
-    lines = drawn(view, columns=columns, trend=tuple(map(float, range(24))), messages=(name,) * 3)
+    lines = drawn(view, columns=columns, height=30, trend=tuple(map(float, range(24))), messages=(name,) * 3)
     assert max(map(width, lines)) <= columns
-    assert len(lines) <= 22
+    assert len(lines) <= 30
 
 
 @pytest.mark.parametrize(("samples", "length"), [(0, 0), (2048, 38), (4096, 76), (9999, 76)])
@@ -116,6 +123,18 @@ def test_the_view_is_redrawn_a_few_times_a_second_however_often_it_changes():
         for samples in range(500):
             shown.update(replace(VIEW, own_samples=samples))
     assert 2 <= frames(console) < 50
+
+
+@pytest.mark.parametrize(
+    ("columns", "height", "older", "figures"),
+    [(80, 24, True, True), (80, 10, False, True), (80, 7, False, False), (45, 24, True, True), (45, 10, False, False)],
+)
+def test_the_newest_message_is_whole_in_a_terminal_of_any_height(columns: int, height: int, older: bool, figures: bool):
+    long = " ".join(f"word{number}" for number in range(22)) + " and you need to do nothing"
+    lines = drawn(VIEW, columns=columns, height=height, messages=("first", "second", long))
+    assert len(lines) <= height
+    assert long in " ".join(" ".join(lines).split())
+    assert (any("second" in line for line in lines), any("Averaging" in line for line in lines)) == (older, figures)
 
 
 def test_messages_stand_below_the_view_and_the_newest_three_stay():
