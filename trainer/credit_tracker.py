@@ -87,6 +87,8 @@ class CreditTracker:
 
     def thanks(self) -> str:
         """What the volunteer contributed, to be said when they leave."""
+        if not self.samples and self.rounds:
+            return _("Thank you for joining. None of your results were counted in a global step.")
         if not self.samples:
             return _("Thank you for joining. You left before a global step was done, so nothing was counted yet.")
         return several(

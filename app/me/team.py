@@ -5,10 +5,11 @@ from pathlib import Path
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
+from app.me.me import Run
 from app.me.personal_key import ask_for_key
 from app.options import TeamAction
 from swarm.access.join_messages import Message
-from swarm.language import _
+from swarm.language import _, speak
 from trainer.console.terminal_text import printable
 
 PATH = "/api/me/team"
@@ -55,9 +56,10 @@ def team(
     """
     check(action, name)
     with CoordinatorClient(url) as client:
-        run = client.run_name()  # follows a redirect to HTTPS
+        run = client.run(Run)
+        speak(run.language)
         try:
-            key = ask_for_key(client, run, state, say, allow_write_token=allow_write_token).key
+            key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token).key
         except JoinProblem as problem:
             if action is not None or problem.kind is not ProblemKind.TOKEN_MISSING:
                 raise
@@ -65,7 +67,7 @@ def team(
         else:
             mine = client.parse(Mine, _change(client, action, name, key))
         found = client.parse(list[Team], client.ask("GET", "/api/teams"))
-        lines = [*board_lines(run, found), unknown_line() if mine is None else own_line(mine)]
+        lines = [*board_lines(run.name, found), unknown_line() if mine is None else own_line(mine)]
     for line in lines:
         say(line)
 

@@ -35,7 +35,7 @@ CLOSING_LINES = {
     -signal.SIGTERM: STOPPED,
 }  # by exit status
 TRANSLATIONS = "import json, sys; from swarm.language import Language; print(json.dumps(Language(sys.argv[1]).texts()))"
-BAD_TOKEN = (27, 28)  # exit statuses: the Hub does not know the token, or it may change things there
+WANTS_TOKEN = (26, 27, 28)  # exit statuses: none was given, the Hub does not know it, it may change things there
 PATIENCE = 10.0  # seconds to wait for the coordinator
 SECRET = "HF_TOKEN"
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
@@ -71,7 +71,7 @@ def join(python: str, url: str, name: str = "") -> None:
     if not token and is_open is False:
         token = ask_for_token()
     end = show(start(command(python, url, name, platform), token))
-    if end in BAD_TOKEN and not is_open:
+    if end in WANTS_TOKEN and not is_open:
         end = show(start(command(python, url, name, platform), ask_for_token()))
     print(_(CLOSING_LINES.get(end, "")))
 

@@ -168,7 +168,8 @@ def test_a_token_that_may_write_is_not_the_end(
     monkeypatch.setattr(kernel.getpass, "getpass", getpass)
     kernel.join(picky, coordinator(False))
     assert "given: hf_fine" in capfd.readouterr().out and len(asked) == 1
-    assert (ProblemKind.TOKEN_REJECTED, ProblemKind.TOKEN_TOO_STRONG) == kernel.BAD_TOKEN
+    wants = (ProblemKind.TOKEN_MISSING, ProblemKind.TOKEN_REJECTED, ProblemKind.TOKEN_TOO_STRONG)
+    assert wants == kernel.WANTS_TOKEN
 
 
 def test_in_an_open_run_no_token_is_looked_for(

@@ -51,7 +51,9 @@ def test_rounds_that_failed_are_the_ballots_in_between() -> None:
     for step, number in ((1, 4), (2, 5), (3, 8), (90, 400)):  # the last one after a state was taken over
         credit.record(entry(step, number, parts=(Part(BELA, ("a",)),)), {ASHA}, now=float(step))
     assert (credit.rounds, credit.failures, credit.steps) == (4, 2, 0)
-    assert credit.thanks().startswith("Thank you for joining. You left before a global step was done")
+    assert credit.thanks() == "Thank you for joining. None of your results were counted in a global step."
+    early = CreditTracker(masked_fraction=0.15)
+    assert early.thanks().startswith("Thank you for joining. You left before a global step was done")
 
 
 def test_the_swarm_has_never_brought_less_than_its_only_volunteer() -> None:

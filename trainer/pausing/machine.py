@@ -1,6 +1,7 @@
 """What this machine is doing, as far as the wishes ask for it: its battery, its connection, and who uses it."""
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +43,9 @@ class Machine:
         idleness: Callable[[], float | None] | None = None,
         system: Bus | None = None,
     ):
-        self._wishes, self._order, self._on_page, self._traffic = wishes, order, on_page, traffic
+        self._wishes, self._on_page, self._traffic = wishes, on_page, traffic
+        # not by `Path`, which raises in a folder of another user; no shell fills in the ~ of --pause-file=~/pause
+        self._order = None if order is None else os.path.expanduser(order)  # noqa: PTH111
         self._idleness = idleness or idleness_of_this_machine()
         self._system = system or Bus("SYSTEM")
 
@@ -54,7 +57,7 @@ class Machine:
             on_battery=not wishes.on_battery and on_battery(),
             is_metered=not wishes.on_metered and self._is_metered(),
             traffic=0.0 if self._traffic is None else self._traffic.today,
-            is_ordered=self._order is not None and self._order.exists(),
+            is_ordered=self._order is not None and os.path.exists(self._order),  # noqa: PTH110
             is_paused_on_page=self._on_page(),
         )
 

@@ -9,6 +9,7 @@ from app.join.problems import ProblemKind
 from app.me.team import Mine, OwnTeam, Team, TeamAction, board_lines, own_line, team
 from swarm.access.join_messages import JoinAnswer
 from swarm.identity import load_identity
+from swarm.language import VARIABLE
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.problems import raises_problem
 
@@ -33,6 +34,16 @@ def coordinator() -> StandIn:
         "POST /api/me/team": Answer(body={"user": "~asha", "team": own}),
     }
     return stand_in
+
+
+def test_the_board_is_in_the_language_of_the_run(
+    coordinator: StandIn, peer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    coordinator.answers["GET /api/run"] = Answer(body={"name": "delta", "language": "bn"})
+    said: list[str] = []
+    team(coordinator.url, None, None, said.append, state=peer)
+    assert said[0].startswith("delta") and "Teams" not in said[0]
 
 
 def changes(coordinator: StandIn) -> list[tuple[str, str | None, Any]]:

@@ -30,6 +30,22 @@ def quiet(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def test_a_pause_file_may_be_named_by_the_home_folder_and_be_of_another_user(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    machine = Machine(Wishes(on_battery=True, on_metered=True), order=Path("~/pause"))
+    assert not machine.facts().is_ordered
+    (tmp_path / "pause").touch()
+    assert machine.facts().is_ordered
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "stat", refuse)
+    assert not machine.facts().is_ordered
+
+
 def test_a_machine_without_a_bus_does_not_tell(quiet: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={quiet.devices}/no-bus")
     idle = LinuxIdleness(quiet.devices, lambda: NOW)
