@@ -30,15 +30,15 @@ from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.run_context import RunContext, RunStatus
-from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS, TOLD
+from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS, SIGNS, TOLD
 from coordinator.tracking.tracker import open_tracker
 from coordinator.webhooks.news import News
 from coordinator.webhooks.sender import Webhooks, read_webhooks
 from swarm.dht import remembered_peers
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
-from swarm.errors import RunFileError
-from swarm.files import keep_private, write_file
+from swarm.errors import RunFileError, StorageError
+from swarm.files import is_of_another_kind, keep_private, write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import load_identity
 from swarm.leaving import end_helpers, end_process, leaving_on_signal
@@ -77,8 +77,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     folder = options.state_folder
     if run.access.admits_nobody():
         raise RunFileError(f"{options.run_file}: access: nobody could join: set open, users or organizations")
-    if problem := keep_private(folder):
-        say(problem)
+    _keep_private(folder, say)
 
     # What the run file names has to be there and to fit, before anything is begun.
     tokenizer = load_tokenizer(run)
@@ -203,6 +202,14 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         end_helpers()
     if asked_to_leave.status:  # threads of hivemind may wait for the DHT that is gone
         end_process(asked_to_leave.status)
+
+
+def _keep_private(folder: Path, say: Callable[[str], None]) -> None:
+    """Let nobody else read the state folder; one of other things keeps its rights."""
+    if is_of_another_kind(folder, SIGNS):
+        raise StorageError(f"--state {folder}: holds something other than a coordinator's state; choose a new folder")
+    if problem := keep_private(folder):
+        say(problem)
 
 
 def check_resume(run: RunFile, options: CoordinatorOptions, *, begins: bool) -> None:

@@ -28,6 +28,7 @@ REVOKED_KEYS = "revoked-keys.json"  # personal keys that are good no longer
 TOLD = "told"  # there once webhooks were told that the run has begun
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service
+SIGNS = (ADMIN_KEY, AUTHORITY, CERTIFICATES, CHECKPOINTS, IDENTITY, LEDGER, LOG, NOTICES, UNNAMED)  # one is there
 
 
 def read_small(path: Path, kind: type[T], otherwise: str) -> T | None:

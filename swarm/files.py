@@ -18,28 +18,34 @@ PARTIAL = ".partial-"
 NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less than this
 AT_ONCE = 16  # files that are flushed together
 OF_FILE_MANAGERS = (".DS_Store", "._*", "Thumbs.db", "desktop.ini")
+OF_A_DISK = "lost+found"  # at the top of each
 NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
 OTHERS = 0o077  # all rights of the group and of everybody else
 
 
-def write_file(path: Path, content: bytes | str, *, mode: int = 0o666, flush: bool = True) -> None:
+def write_file(
+    path: Path, content: bytes | str, *, mode: int = 0o666, flush: bool = True, replaces: bool = True
+) -> None:
     """Replace the file at `path` with `content` (text is UTF-8), or leave it as it was.
 
     Args:
         mode: its rights, less those that the process's umask takes away; a key has 0o600 from its first moment.
         flush: have it on the disk before this returns. A file that is not flushed may be empty after a power cut.
+        replaces: if not, a file that another process has just written there stays.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
-    with whole_file(path, flush=flush) as partial:
+    with whole_file(path, flush=flush, replaces=replaces) as partial:
         partial.touch(mode)
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
+def whole_file(path: Path, *, flush: bool = True, replaces: bool = True) -> Iterator[Path]:
     """Yield the name of a file to write; it takes the name `path` only when the block ends without an error.
+
+    Args: see `write_file`.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
@@ -50,7 +56,8 @@ def whole_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
         yield partial
         if flush:
             fsync(partial)
-        partial.replace(path)
+        if replaces or not _named_if_free(partial, path):
+            partial.replace(path)
         if flush:
             fsync(path.parent)
 
@@ -98,6 +105,21 @@ def foreign_entry(folder: Path, own: Iterable[str]) -> str | None:
     return next((name for name in names if not any(fnmatchcase(name, pattern) for pattern in own)), None)
 
 
+def is_of_another_kind(folder: Path, signs: Iterable[str], *, besides: Iterable[str] = ()) -> bool:
+    """Whether a folder holds something, and none of the files by which one of ours is known.
+
+    Args:
+        signs: names of these files.
+        besides: patterns of names that do not count; those of half-written files do not either.
+
+    Raises:
+        StorageError: it is no folder, or cannot be read.
+    """
+    if foreign_entry(folder, (*besides, f".*{PARTIAL}*", OF_A_DISK)) is None:
+        return False
+    return not any((folder / sign).exists() for sign in signs)
+
+
 def check_writable(path: Path) -> None:
     """Refuse, before hours of work, a place where no file or folder can be made.
 
@@ -133,6 +155,18 @@ def _clear(leftover: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     elif leftover.is_file():
         leftover.unlink()
+
+
+def _named_if_free(partial: Path, path: Path) -> bool:
+    """Give a file its name unless there is one of this name; returns False where that cannot be done in one step."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links, such as a mounted cloud drive
+        return False
+    partial.unlink()
+    return True
 
 
 def _partial_name(path: Path, kind: str = "new") -> Path:

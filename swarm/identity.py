@@ -29,6 +29,10 @@ LOCK_RETRY = 0.2
 LONGEST_KEY = 1024  # bytes in hivemind's form; ours take 380, and the larger a key is, the longer is every check
 
 
+class IdentityInUse(SwarmError):
+    """Another process on this machine is this peer."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """The key of a peer. `lock` holds the key file for as long as this process lives."""
@@ -48,19 +52,20 @@ def load_identity(path: Path) -> Identity:
     """Read the key file, or make a new one; the same file gives the same address after a restart.
 
     Raises:
-        SwarmError: the file is no key, or another process on this machine uses it.
+        IdentityInUse: another process on this machine uses it.
+        SwarmError: the file is no key.
         StorageError: it cannot be read or written.
     """
     with storage_errors(path):  # as of a folder that may not be looked into
         is_there = path.exists()
     if not is_there:
         key = crypto_pb2.PrivateKey(key_type=crypto_pb2.KeyType.RSA, data=RSAPrivateKey().to_bytes())
-        write_file(path, key.SerializeToString(), mode=0o600)
+        write_file(path, key.SerializeToString(), mode=0o600, replaces=False)
     with storage_errors(path):
         lock = path.open("rb")
-    if not _locked(lock):
+    if not _locked(lock) or not _is_at(path, lock):
         lock.close()
-        raise SwarmError(
+        raise IdentityInUse(
             _(
                 "{path}: another process on this machine is this peer; stop it, or choose another folder with --state"
             ).format(path=path)
@@ -112,6 +117,13 @@ def peer_id_of(public_key: bytes) -> PeerID:
         ),
     ).SerializeToString()
     return PeerID(multihash.encode(hashlib.sha256(encoded).digest(), multihash.coerce_code("sha2-256")))
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    """Whether an open file is still the one at `path`; else another process has put one of its own there."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
 
 
 def _locked(file: IO[bytes]) -> bool:

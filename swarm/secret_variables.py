@@ -23,8 +23,13 @@ def hide_secrets() -> None:
             del os.environ[name]
 
 
+def hide(name: str, value: str) -> None:
+    """Keep what a person has typed as if it had been in a variable."""
+    _hidden[name] = value
+
+
 def hidden_secrets() -> dict[str, str]:
-    """What was taken out of the environment, by the names of the variables."""
+    """What was taken out of the environment, or typed, by the names of the variables."""
     return dict(_hidden)
 
 

@@ -12,7 +12,7 @@ from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
 from app.join.manifest import read_manifest
-from app.join.peer_folder import default_folder
+from app.join.peer_folder import free_folders
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from app.startup import loading_libraries
 from swarm.language import _
@@ -64,8 +64,8 @@ def host_experts(url: str, options: HostOptions) -> None:
 def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer, say: Say) -> Host:
     """Get a pass and the run's files, and find out how many experts this machine takes."""
     token, name = identify(client, options.name, timer, say, allow_write_token=options.allow_write_token)
-    peer_folder = options.state or default_folder(client.base, FOLDER)
-    guest = ask_for_pass(client, token, name, peer_folder, "host", timer, say)
+    folders = free_folders(client.base, FOLDER) if options.state is None else [options.state]
+    guest = ask_for_pass(client, token, name, folders, "host", timer, say)
     run = read_manifest(guest.answer.manifest, trusted=is_loopback(client.base), reads_text=False)
     if run.experts is None:
         raise JoinProblem(
@@ -89,7 +89,7 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
 
         settings = settings_of(run)
         assert settings is not None, "the run has experts"
-        room = capacity(settings, measure(peer_folder, guest.run_folder(run)), options.experts)
+        room = capacity(settings, measure(guest.peer_folder, guest.run_folder(run)), options.experts)
     host = Host(guest.settle(run, timer), settings, room)
     for line in plan(host.admitted.run, settings, room, host.admitted.gate.own.user):
         say(one_line(line))

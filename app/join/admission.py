@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import getpass
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,8 @@ from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
 from swarm.dht import remembered_peers
-from swarm.files import keep_private, write_file
+from swarm.errors import StorageError
+from swarm.files import is_of_another_kind, keep_private, write_file
 from swarm.language import _, speak
 from swarm.leaving import ask_to_leave
 from swarm.logging import logs
@@ -29,6 +30,7 @@ from swarm.milestones import Standing
 from swarm.run_file import RunFile
 from swarm.version import program_version
 from trainer.options import VolunteerOptions
+from trainer.pausing import daily_traffic
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
     from app.join.pass_renewal import CoordinatorContact, Renewal
@@ -234,27 +236,26 @@ def ask_for_pass(
     client: CoordinatorClient,
     token: HubToken | None,
     name: str | None,
-    peer_folder: Path,
+    folders: Iterable[Path],
     log: str,
     timer: StartupTimer,
     say: Say,
     *,
     team: str | None = None,
 ) -> Guest:
-    """Get a pass for the peer whose folder this is.
+    """Get a pass for the peer whose folder is the first of these that no other process uses.
 
     Args:
         log: name of the peer's log.
         team: to be in from now on. Renewals do not ask for it again: the person may have left it since.
 
     Raises:
-        SahajError: another process is this peer, or the coordinator does not let it in.
+        SahajError: other processes use the folders, or the coordinator does not let this peer in.
     """
     with timer("loading the program"), loading_libraries():
-        from swarm.identity import load_identity
-    if problem := keep_private(peer_folder):
-        say(problem)
-    identity = load_identity(peer_folder / IDENTITY)  # its lock keeps other processes out of the folder and its logs
+        import swarm.identity  # noqa: F401
+    identity = _claim(folders, say)
+    peer_folder = identity.path.parent
     write_file(peer_folder / LINK, f"{client.base}\n")
     if problem := logs.write_to(peer_folder / logs.FOLDER, log):
         say(problem)
@@ -269,6 +270,26 @@ def ask_for_pass(
     with timer("asking for a pass"):
         answer = client.join(request.model_copy(update={"team": team}) if team else request, bearer)
     return Guest(client, answer, request, bearer, identity, peer_folder)
+
+
+def _claim(folders: Iterable[Path], say: Say) -> "Identity":
+    """The identity in the first folder that is free; its lock keeps other processes out of the folder and its logs."""
+    from swarm.identity import IdentityInUse, load_identity
+
+    used = None
+    for folder in folders:
+        if is_of_another_kind(folder, (IDENTITY, LINK), besides=(daily_traffic.FILE_NAME,)):
+            raise StorageError(
+                _("--state {folder}: holds something other than a peer; choose a new folder").format(folder=folder)
+            )
+        if problem := keep_private(folder):
+            say(problem)
+        try:
+            return load_identity(folder / IDENTITY)
+        except IdentityInUse as error:  # since it was looked at
+            used = error
+    assert used is not None, "there is a folder"
+    raise used
 
 
 def team_line(wanted: str, answer: JoinAnswer) -> str:

@@ -14,7 +14,7 @@ import httpx
 from pydantic import Base64Bytes, Field, TypeAdapter, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
-from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
+from app.join.problems import JoinProblem, ProblemKind, certificates_problem, explain, one_line, proxy_problem
 from app.join.proxy import proxy_for
 from app.join.refusals import told
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
@@ -25,6 +25,7 @@ from swarm.language import _, mark
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
 CONNECT_PATIENCE = 6.0  # seconds
 LONGEST_ANSWER = 1 << 20  # bytes of JSON
+LONGEST_PAUSE = 3600.0  # seconds before another try, whatever is asked for
 CLOCK_TOLERANCE = 30.0  # seconds
 GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a proxy finds it away
 
@@ -104,6 +105,8 @@ class CoordinatorClient:
                 trust_env=use_proxy and not is_loopback(self.base),
                 headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
             )
+        except OSError as error:
+            raise certificates_problem(self.base, error) from None
         except (ValueError, ImportError, httpx.InvalidURL):  # such as SOCKS, for which httpx needs another package
             raise proxy_problem(
                 self.base,
@@ -288,4 +291,5 @@ def _why_away(content: bytes, status: int) -> str:
 
 
 def _seconds(retry_after: str | None) -> float:
-    return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else 0.0
+    asked = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else 0.0
+    return min(asked, LONGEST_PAUSE)

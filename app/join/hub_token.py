@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 
 from app.join.address import is_loopback
-from app.join.problems import JoinProblem, ProblemKind
+from app.join.problems import JoinProblem, ProblemKind, certificates_problem
 from swarm.language import _
-from swarm.secret_variables import hub_token, secret
+from swarm.secret_variables import hide, hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 PATIENCE = 15.0  # seconds to wait for the Hub
@@ -72,7 +72,9 @@ def ask_for_token() -> HubToken:
         typed = ""
     if not typed.strip():
         raise JoinProblem(ProblemKind.TOKEN_MISSING, _("no token was typed; {how}").format(how=how_to_make()))
-    return _token(typed, _("your input"))
+    token = _token(typed, _("your input"))
+    hide("HF_TOKEN", token.value)  # for when this process begins again after a pause
+    return token
 
 
 def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
@@ -165,7 +167,9 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
                 ),
             )
         answer = response.raise_for_status().json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except OSError as error:  # before anything was sent
+        raise certificates_problem(hub, error) from None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:  # the last one of a SOCKS proxy
         raise JoinProblem(
             ProblemKind.HUB_AWAY,
             _(

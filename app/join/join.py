@@ -1,6 +1,9 @@
 """`sahaj join URL`, from top to bottom: from a link to a training peer."""
 
+import itertools
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,12 +11,12 @@ from rich.console import Console
 
 from app.installation import keep_installation
 from app.join import machine_checks
-from app.join.address import coordinator_url, is_loopback
+from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, find_token
 from app.join.manifest import check_own_text, read_manifest
-from app.join.peer_folder import default_folder
+from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
 from app.me.page_orders import PageOrders
@@ -44,6 +47,7 @@ class JoinOptions:
     allow_write_token: bool = False
     data: Path | None = None  # text of this machine, in place of the run's
     state: Path | None = None  # folder of identity and manifest
+    own_folder: Path | None = None  # in which this peer was before a long pause
     spot: bool = False  # leave when Amazon gives notice
     notebook: bool = False  # show pages for a notebook to display
     service: bool = False  # print less, for weeks
@@ -69,19 +73,18 @@ def join(url: str, options: JoinOptions) -> None:
         have_low_priority()
     if options.chosen.cores is not None:
         use_cores(options.chosen.cores)
-    came_back = long_pauses.came_from_pause()
-    if came_back:
-        options = replace(options, team=None)  # which they may have left since
-    folder = options.state or default_folder(coordinator_url(url))
-    page = PageOrders(coordinator_url(url), folder / page_orders.FILE_NAME)
-    watch = long_pauses.watch_for(
-        options.wishes, folder, options.pause_file, lambda: page.is_paused, is_first=not came_back
-    )
+    if came_back := (own := long_pauses.came_from_pause()) is not None:
+        options = replace(options, team=None, own_folder=own)  # the team may have been left since
     with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:
             # a link, a name, a token or a text that cannot be used: said before hours of waiting
             volunteer = None if came_back else _identify(client, options, timer, view.message)
+            folder = next(_folders(options, client.base))  # by the link to which the coordinator has redirected
+            page = PageOrders(client.base, folder / page_orders.FILE_NAME)
+            watch = long_pauses.watch_for(
+                options.wishes, folder, options.pause_file, lambda: page.is_paused, is_first=not came_back
+            )
             with page.asking():
                 waited = long_pauses.wait_until_over(watch, view.message)
             if waited and volunteer is not None:
@@ -91,13 +94,22 @@ def join(url: str, options: JoinOptions) -> None:
             )
         pausing = _train(admitted, client_mode, options, timer, view, watch, page)
     if pausing:
-        long_pauses.begin_again(admitted.contact.token)
+        long_pauses.begin_again(admitted.identity.path.parent)
+
+
+def _folders(options: JoinOptions, url: str) -> Iterator[Path]:
+    """Where this peer may be, the best first."""
+    if options.state is not None:
+        return iter([options.state])
+    return itertools.chain([] if options.own_folder is None else [options.own_folder], free_folders(url))
 
 
 def _view(options: JoinOptions) -> ConsoleView:
     if options.notebook:
         return NotebookView()
-    return ConsoleView(Console(), plain_every=SERVICE_TELLS_EVERY) if options.service else ConsoleView(Console())
+    if options.service:
+        return ConsoleView(Console(force_terminal=False), plain_every=SERVICE_TELLS_EVERY)
+    return ConsoleView(Console(force_terminal=sys.stdout.isatty()))  # FORCE_COLOR is about colours, not about a log
 
 
 def _identify(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> Volunteer:
@@ -129,7 +141,7 @@ def _enter_patiently(
     retries: bool,
 ) -> tuple[Admitted, bool]:
     """Enter the run; with `retries`, try again while a problem may pass: after a pause no person does so."""
-    said = False
+    said = ""
     while True:
         try:
             return _enter(client, options, volunteer or _identify(client, options, timer, say), timer, say)
@@ -137,13 +149,9 @@ def _enter_patiently(
             if not retries or problem.kind not in PASSING:
                 raise
             pause = max(TRY_EVERY, problem.retry_after)
-            if not said:
-                say(
-                    _("{problem}. The program tries again every {n} s.").format(
-                        problem=one_line(str(problem)), n=f"{pause:.0f}"
-                    )
-                )
-            said = True
+            if (told := one_line(str(problem))) != said:
+                say(_("{problem}. The program tries again every {n} s.").format(problem=told, n=f"{pause:.0f}"))
+            said = told
             time.sleep(pause)
 
 
@@ -152,11 +160,11 @@ def _enter(
 ) -> tuple[Admitted, bool]:
     """Get a pass and the run's files, and check that this machine fits the run; also whether it needs client mode."""
     token, name = volunteer
-    peer_folder = options.state or default_folder(client.base)
-    guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say, team=options.team)
+    folders = _folders(options, client.base)
+    guest = ask_for_pass(client, token, name, folders, "trainer", timer, say, team=options.team)
     run = read_manifest(guest.answer.manifest, data=options.data, trusted=is_loopback(client.base))
     with timer("checking this machine"):
-        found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
+        found = list(machine_checks.findings(run, machine_checks.measure(guest.peer_folder, options.chosen.device)))
         machine_checks.refuse_if_fatal(found)
         client_mode = is_unreachable(client.base, options.chosen)
     admitted = guest.settle(run, timer)

@@ -194,11 +194,11 @@ class CoordinatorContact:
     """
 
     def __init__(self, link: str, gate: Gate, request: JoinRequest, token: str | None):
-        self._link, self._gate, self._request, self.token = link, gate, request, token
+        self._link, self._gate, self._request, self._token = link, gate, request, token
 
     def renew(self) -> Renewed:
         """Ask for a new pass over HTTP, with the Hub token."""
-        return self._ask(lambda client: client.join(self._request, self.token))
+        return self._ask(lambda client: client.join(self._request, self._token))
 
     def fetch_notices(self) -> bytes:
         """Ask for the signed notices over HTTP."""

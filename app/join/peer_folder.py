@@ -6,6 +6,7 @@ Beside them is the program, where `join.sh` or a notebook has installed it.
 import fcntl
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,13 +20,21 @@ MOST_PEERS = 64  # of one machine in one run
 
 
 def default_folder(url: str, kind: str = "") -> Path:
-    """The first folder for this coordinator that no other process uses: each process is a peer of its own.
+    """The first of `free_folders`."""
+    return next(free_folders(url, kind))
+
+
+def free_folders(url: str, kind: str = "") -> Iterator[Path]:
+    """The folders for this coordinator that no other process uses: each process is a peer of its own.
+
+    Another process may take one before this one does. Where none is free, it is the first one.
 
     Args:
         kind: of peer, which ends the name: one that looks for its files finds no other kind's folder.
     """
     folders = _folders(url, kind)
-    return next((folder for folder in folders if not in_use(folder)), folders[0])
+    yield from (folder for folder in folders if not in_use(folder))
+    yield folders[0]
 
 
 def used_folders(url: str) -> list[Path]:
@@ -48,7 +57,7 @@ def in_use(folder: Path) -> bool:
     """Whether a process is the peer of this folder: it holds the lock that `swarm.identity` takes."""
     try:
         with (folder / IDENTITY).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: another process may ask the same
     except BlockingIOError:
         return True
     except OSError:  # such as that there is no file
@@ -74,4 +83,4 @@ def name_of(url: str) -> str:
 
 def _folders(url: str, kind: str = "") -> list[Path]:
     base = cache_folder() / f"{name_of(url)}{kind}"
-    return [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, MOST_PEERS))]
+    return [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, MOST_PEERS + 1))]

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import shlex
 import socket
 import ssl
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.installation import command
-from swarm.errors import NotJoined, SahajError
+from swarm.errors import NotJoined, SahajError, in_a_line
 from swarm.language import _
 
 LONGEST_LINE = 400  # characters of a message from outside
@@ -114,6 +115,17 @@ def explain(url: str, error: Exception, proxy: str = "") -> JoinProblem:
             return JoinProblem(ProblemKind.TLS, f"{url}: {_explain_tls(cause, url)}")
     kind, reason = _explain_http(error, causes)
     return JoinProblem(kind, f"{url}: {reason}")
+
+
+def certificates_problem(url: str, error: OSError) -> JoinProblem:
+    """The certificates to check servers by cannot be read, as from a file that an old environment names."""
+    named = [f"{name}={os.environ[name]}" for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ]
+    return JoinProblem(
+        ProblemKind.TLS,
+        _("{url}: certificates cannot be read ({reason}); correct or unset {variables}").format(
+            url=url, reason=in_a_line(error.strerror or error), variables=", ".join(named) or "SSL_CERT_FILE"
+        ),
+    )
 
 
 def proxy_problem(url: str, proxy: str, reason: str) -> JoinProblem:

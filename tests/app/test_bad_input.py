@@ -209,6 +209,13 @@ def test_an_identity_that_another_process_uses_is_refused(run_file: Path):
     assert identity.path.read_bytes() == key
 
 
+def test_the_rights_of_a_folder_of_other_things_are_left_alone(run_file: Path):
+    before = run_file.parent.stat().st_mode, run_file.stat().st_mode
+    done = sahaj("coordinator", run_file, "--state", ".", cwd=run_file.parent)
+    assert_one_line(done, "--state .: holds something other than a coordinator's state")
+    assert (run_file.parent.stat().st_mode, run_file.stat().st_mode) == before
+
+
 @pytest.mark.parametrize("content", [b"", b"not a key"])
 def test_a_broken_identity_is_named(run_file: Path, content: bytes):
     file = run_file.parent / "state" / "identity.key"

@@ -3,6 +3,7 @@
 So a pause of hours takes little memory and nothing of the line, and going on is joining.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -17,16 +18,17 @@ from trainer.pausing.machine import Machine
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 
-BEGAN_AGAIN = "SAHAJ_BEGAN_AGAIN"  # in the environment of a process that has begun again: the language of the run
+BEGAN_AGAIN = "SAHAJ_BEGAN_AGAIN"  # in the environment of a process that has begun again: language, peer's folder
 LOOK_EVERY = 2.0  # seconds, while nothing is computed that somebody could wait for
 
 
-def came_from_pause() -> bool:
-    """Whether this process has begun again for a pause that was too long to stay; asked once."""
-    language = os.environ.pop(BEGAN_AGAIN, None)
-    if language is not None:
-        speak(language)
-    return language is not None
+def came_from_pause() -> Path | None:
+    """The folder of this peer if its process has begun again for a pause that was too long to stay; asked once."""
+    language, _space, folder = os.environ.pop(BEGAN_AGAIN, "").partition(" ")
+    if not folder:
+        return None
+    speak(language)
+    return Path(folder)
 
 
 def watch_for(
@@ -65,10 +67,9 @@ def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callab
     return said is not None
 
 
-def begin_again(token: str | None) -> NoReturn:
-    """Become the same command anew. A token is handed over as a person would, and hidden again at once."""
-    sys.stdout.flush()
-    os.environ.update({**hidden_secrets(), BEGAN_AGAIN: current()})
-    if token:
-        os.environ["HF_TOKEN"] = token
+def begin_again(peer_folder: Path) -> NoReturn:
+    """Become the same command anew. Secrets are handed over as a person would, and hidden again at once."""
+    with contextlib.suppress(OSError, AttributeError):  # as without a terminal, or any output
+        sys.stdout.flush()
+    os.environ.update({**hidden_secrets(), BEGAN_AGAIN: f"{current()} {peer_folder.absolute()}"})
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from swarm import secret_variables
 from swarm.access.join_messages import JoinRequest
 from tests.app.join.stand_in import Answer, Heard, StandIn
 
@@ -72,6 +73,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 def nobody_is_logged_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import huggingface_hub.constants
 
+    monkeypatch.setattr(secret_variables, "_hidden", {})
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.join.coordinator_client import LONGEST_ANSWER, CoordinatorClient
+from app.join.hub_token import HubToken, check_token
 from app.join.pass_renewal import CoordinatorContact
 from app.join.problems import LONGEST_LINE, ProblemKind
 from swarm.access.join_messages import JoinRequest, Refusal
@@ -52,6 +53,28 @@ def test_each_refusal_has_its_status(refusal: Refusal, coordinator: StandIn, req
     assert str(problem.value) == "a reason; a way out (try again in 7 s)"
     assert problem.value.retry_after == 7
     assert coordinator.heard[-1].bearer == TOKEN
+
+
+@pytest.mark.parametrize("asked", ["99999999999", "9" * 400])
+def test_nobody_waits_for_years(asked: str, coordinator: StandIn, request_to_join: JoinRequest):
+    coordinator.answers["POST /api/join"] = Answer(503, refused("paused"), {"Retry-After": asked})
+    with CoordinatorClient(coordinator.url) as client, raises_problem(ProblemKind.PAUSED) as problem:
+        client.join(request_to_join, TOKEN)
+    assert problem.value.retry_after == 3600.0
+
+
+def test_certificates_that_are_gone_are_named(monkeypatch: pytest.MonkeyPatch, hub: StandIn):
+    monkeypatch.setenv("SSL_CERT_FILE", "/old/conda/cacert.pem")
+    words = r"certificates cannot be read \(No such file or directory\); correct or unset SSL_CERT_FILE=/old/conda"
+    with raises_problem(ProblemKind.TLS, match=f"https://run.example.org: {words}"):
+        CoordinatorClient("https://run.example.org")
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example.org")
+    with raises_problem(ProblemKind.TLS, match=f"https://hub.example.org: {words}"):
+        check_token(HubToken(TOKEN, "HF_TOKEN"), allow_write=False)
+    monkeypatch.delenv("SSL_CERT_FILE")
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    with raises_problem(ProblemKind.HUB_AWAY, match="ImportError"):
+        check_token(HubToken(TOKEN, "HF_TOKEN"), allow_write=False)
 
 
 def expect(url: str, kind: ProblemKind, words: str, *, patience: float = PATIENCE) -> None:

@@ -1,7 +1,9 @@
 """The whole way of `sahaj join`, with a stand-in for the coordinator and for training itself."""
 
 import base64
+import itertools
 import logging
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,17 +12,21 @@ from typing import Any
 
 import pytest
 
-from app.join.admission import warning_about_token, who
+from app.join.admission import _claim, warning_about_token, who
 from app.join.coordinator_client import Access
-from app.join.join import JoinOptions, join
+from app.join.join import JoinOptions, _view, join
+from app.join.peer_folder import IDENTITY, free_folders
 from app.join.problems import ProblemKind
 from swarm.access.notices import Notices
-from swarm.errors import SwarmError
+from swarm.errors import StorageError, SwarmError
 from swarm.logging import logs
 from tests.app.join.conftest import RUN, Trained
 from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.support.forked import run_together
 from tests.support.problems import raises_problem
+from tests.support.waiting import wait_until
 from tests.swarm.logging.conftest import begun as begun
+from tests.trainer.console.test_view import VIEW
 from trainer.options import VolunteerOptions
 
 SECRET = "hf_very_secret"
@@ -132,6 +138,52 @@ def test_local_text_of_a_run_on_this_machine(opened: StandIn, trained: Trained, 
     # the lock of the peer's identity is held while the process lives
     join(opened.url, options(tmp_path, name="bob", data=own, state=tmp_path / "other"))
     assert trained.calls[0][0].data.train[0].path == str(own)
+
+
+def test_the_rights_of_a_folder_of_other_things_are_left_alone(opened: StandIn, trained: Trained, tmp_path: Path):
+    folder = tmp_path / "www"
+    folder.mkdir(mode=0o755)
+    (folder / "index.html").touch(0o644)
+    (folder / "traffic.json").touch()
+    with pytest.raises(StorageError, match=r"--state .*www: holds something other than a peer; choose a new folder"):
+        join(opened.url, options(tmp_path, name="bob", state=folder))
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "index.html")] == [0o755, 0o644]
+    (folder / "index.html").unlink()  # a day's traffic may have been noted before the peer was ever let in
+    join(opened.url, options(tmp_path, name="bob", state=folder))
+    (folder / "index.html").touch()
+    (folder / "identity.key").unlink()  # `link` is there
+    join(opened.url, options(tmp_path, name="bob", state=folder))
+    assert len(trained.calls) == 2
+
+
+def test_two_processes_that_start_at_once_are_two_peers(tmp_path: Path) -> None:
+    run_together(tmp_path, {name: (be_a_peer, (tmp_path, name)) for name in ("asha", "bimal")})
+    folders = {name: (tmp_path / f"{name}.is").read_text() for name in ("asha", "bimal")}
+    assert sorted(folders.values()) == ["192.0.2.1", "192.0.2.1-2"]
+    assert len({(tmp_path / "cache" / "sahaj" / one / IDENTITY).read_bytes() for one in folders.values()}) == 2
+
+
+def be_a_peer(place: Path, name: str) -> None:
+    def told_by_both(what: str) -> bool:
+        return len(list(place.glob(f"*.{what}"))) == 2
+
+    free = free_folders("http://192.0.2.1")
+    first = next(free)
+    (place / f"{name}.chose").touch()
+    wait_until(lambda: told_by_both("chose"), "both have chosen")
+    identity = _claim(itertools.chain([first], free), print)
+    (place / f"{name}.is").write_text(identity.path.parent.name)
+    wait_until(lambda: told_by_both("is"), "both are peers")
+
+
+@pytest.mark.parametrize("service", [True, False])
+def test_a_log_is_no_live_view_whatever_is_to_be_coloured(
+    service: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with _view(JoinOptions(service=service)) as view:
+        view.update(VIEW)
+        assert capsys.readouterr().out.startswith("global step 1,234 of 125,000 | ")
 
 
 def test_an_open_run_wants_a_name_alone(monkeypatch: pytest.MonkeyPatch):

@@ -75,7 +75,7 @@ def test_a_problem_before_the_run_is_known_is_in_the_language_of_the_machine(
 def test_a_process_that_has_begun_again_for_a_pause_goes_on_in_the_language_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "bn")
+    monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "bn /peers/rosa")
     assert long_pauses.came_from_pause()
     assert machine_checks.plan(little(), "rosa", verified=True, client_mode=False)[0] == GREETING
     assert not long_pauses.came_from_pause()

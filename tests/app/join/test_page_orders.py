@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.join.join import join
+from app.join.peer_folder import LINK
 from app.join.problems import JoinProblem, ProblemKind
 from app.me.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from swarm.access.pause_messages import PAUSE_ORDER, OrderQuestion
@@ -97,6 +98,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     own = options(tmp_path, name="asha")
     assert own.state is not None
     own.state.mkdir()
+    (own.state / LINK).touch()
     page = PageOrders(opened.url, own.state / FILE_NAME)
     page.admit(b"the pass", "laptop", own.state / FILE_NAME, lambda question: True)
     page.ask()

@@ -4,15 +4,21 @@ import datetime
 import json
 import os
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.join.hub_token import ask_for_token
 from app.join.join import join
+from app.join.peer_folder import IDENTITY, cache_folder, default_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
+from app.me import page_orders
+from app.me.page_orders import PageOrders
 from swarm import secret_variables
+from swarm.identity import load_identity
 from tests.app.join.conftest import Trained
 from tests.app.join.stand_in import Answer, StandIn
 from tests.app.join.test_join import options
@@ -62,18 +68,25 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
     assert not long_pauses.wait_until_over(PauseWatch(), said.append, sleep)
 
 
-def test_the_same_command_begins_again_with_the_token_that_was_typed(
+def test_the_same_command_begins_again_in_its_folder_with_the_token_that_was_typed(
     began: list[tuple[list[str], dict[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def closed() -> None:
+        raise BrokenPipeError
+
     monkeypatch.setattr(sys, "orig_argv", ["python", "-P", "/bin/sahaj", "join", "example.org", "--when", "night"])
     monkeypatch.setattr(secret_variables, "_hidden", {"WANDB_API_KEY": "hidden"})
-    with pytest.raises(Began):
-        long_pauses.begin_again("hf_typed")
-    with pytest.raises(Began):
-        long_pauses.begin_again(None)
+    monkeypatch.setattr("app.join.hub_token._has_terminal", lambda: True)
+    monkeypatch.setattr("getpass.getpass", lambda _: "hf_typed")
+    ask_for_token()
+    for output in (types.SimpleNamespace(flush=closed), None):
+        with pytest.raises(Began), monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", output)
+            long_pauses.begin_again(Path("peers/my peer"))
     (arguments, environment), _ = began
     assert arguments == [sys.executable, "-P", "/bin/sahaj", "join", "example.org", "--when", "night"]
     assert (environment["HF_TOKEN"], environment["WANDB_API_KEY"]) == ("hf_typed", "hidden")
+    assert long_pauses.came_from_pause() == Path("peers/my peer").absolute()
 
 
 def test_a_peer_that_has_left_for_a_pause_begins_again_and_no_other(
@@ -86,6 +99,67 @@ def test_a_peer_that_has_left_for_a_pause_begins_again_and_no_other(
     with pytest.raises(Began):
         join(opened.url, options(tmp_path / "other", name="asha", wishes=Wishes(when("always"))))
     assert len(began) == 1
+
+
+def test_a_saved_login_is_not_handed_over(
+    opened: StandIn,
+    hub: StandIn,
+    trained: Trained,
+    tmp_path: Path,
+    began: list[tuple[list[str], dict[str, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub.answers["GET /api/whoami-v2"] = Answer(body={"name": "alice", "auth": {"accessToken": {"role": "read"}}})
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_saved")
+    monkeypatch.setattr(sys.modules["trainer.train"], "train", lambda *arguments: True)
+    with pytest.raises(Began):
+        join(opened.url, options(tmp_path))
+    assert "hf_saved" in {heard.bearer for heard in opened.heard}
+    [(_, environment)] = began
+    assert "HF_TOKEN" not in environment
+
+
+def test_an_order_of_the_page_is_found_behind_a_redirect(
+    opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+    link = StandIn()
+    link.answers["GET /api/run"] = Answer(302, headers={"Location": f"{opened.url}/api/run"})
+    paused: list[bool] = []
+    monkeypatch.setattr(
+        long_pauses, "wait_until_over", lambda watch, say: paused.append(watch._read().is_paused_on_page)
+    )
+    order_a_pause(opened.url, default_folder(opened.url))
+    try:
+        join(link.url, options(tmp_path, name="asha", state=None))
+    finally:
+        link.close()
+    assert paused == [True]
+
+
+def order_a_pause(url: str, folder: Path) -> None:
+    """As an earlier process of this peer has heard."""
+    load_identity(folder / IDENTITY).lock.close()
+    page = PageOrders(url, folder / page_orders.FILE_NAME)
+    page.is_paused = True
+    page.admit(b"pass", "Qm", folder / page_orders.FILE_NAME, lambda question: True)
+
+
+def test_it_is_the_same_peer_after_a_pause_even_where_an_earlier_folder_has_become_free(
+    opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+    order_a_pause(opened.url, tmp_path / "peer-2")
+    paused: list[bool] = []
+    monkeypatch.setattr(
+        long_pauses, "wait_until_over", lambda watch, say: paused.append(watch._read().is_paused_on_page)
+    )
+    for _ in range(2):  # the second time another process has become that peer meanwhile
+        monkeypatch.setenv(long_pauses.BEGAN_AGAIN, f"en {tmp_path / 'peer-2'}")
+        join(opened.url, options(tmp_path, name="asha", state=None))
+    folders = [trainer.identity.path.parent for _run, trainer, *_ in trained.calls]
+    assert folders == [tmp_path / "peer-2", cache_folder() / name_of(opened.url)]
+    assert paused[0]
 
 
 def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
@@ -103,8 +177,9 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
         nonlocal tries
         tries += 1
         if tries < 5:
-            kind = ProblemKind.COORDINATOR_AWAY if tries < 4 else ProblemKind.PAUSED
-            raise JoinProblem(kind, "nothing listens there")
+            if tries == 4:
+                raise JoinProblem(ProblemKind.PAUSED, "closed for now")
+            raise JoinProblem(ProblemKind.COORDINATOR_AWAY, "nothing listens there")
         return enter(*arguments)
 
     monkeypatch.setattr(program, "_enter", away_twice)
@@ -112,10 +187,12 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     with pytest.raises(JoinProblem):
         join(opened.url, options(tmp_path, name="asha"))
     assert tries == 1, "a person is there"
-    monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "1")
+    monkeypatch.setenv(long_pauses.BEGAN_AGAIN, f"en {tmp_path / 'peer'}")
     join(opened.url, options(tmp_path, name="asha"))
     assert tries == 5 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
-    assert capsys.readouterr().out.count("nothing listens there. The program tries again every 0 s.") == 1
+    said = capsys.readouterr().out
+    assert said.count("nothing listens there. The program tries again every 0 s.") == 1
+    assert said.count("closed for now. The program tries again every 0 s.") == 1
 
 
 def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs_not_be_there_at_night(

@@ -38,7 +38,7 @@ def call_experts(url: str, folder: Path, timeout: float) -> None:
     The process ends when the file `stop` is in its folder.
     """
     with CoordinatorClient(url) as client:
-        guest = ask_for_pass(client, None, "chitra", folder, "caller", StartupTimer(), print)
+        guest = ask_for_pass(client, None, "chitra", [folder], "caller", StartupTimer(), print)
         admitted = guest.settle(read_manifest(guest.answer.manifest, trusted=True), StartupTimer())
     run, gate = admitted.run, admitted.gate
     settings = settings_of(run)
