@@ -229,7 +229,8 @@ def lookup_errors(path: object, kind: type[SahajError]) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:  # the latter from `Path.expanduser`, for a user who has no home
         reason = getattr(error, "strerror", None) or error
-        raise kind(f"{path}: cannot be read ({reason}); correct the path or its permissions") from None
+        told = _("{path}: cannot be read ({reason}); correct the path or its permissions")
+        raise kind(told.format(path=path, reason=reason)) from None
 
 
 @contextlib.contextmanager
@@ -271,8 +272,19 @@ def keep_private(folder: Path) -> str | None:
             except FileNotFoundError:  # a half-written file that has its name now
                 continue
             except OSError as error:
-                unchanged.append(f"{path}: others may read it ({error.strerror})")
+                unchanged.append((path, error.strerror))
     if not unchanged:
         return None
-    more = f", and {len(unchanged) - 1} more" if len(unchanged) > 1 else ""
-    return f"attention: {unchanged[0]}{more}; make {folder} your own with chown, or choose another one with --state"
+    (path, reason), *others = unchanged
+    told = (
+        _(
+            "{path}: others may read it ({reason}), and {n} more; make {folder} your own with chown, or choose another "
+            "one with --state"
+        )
+        if others
+        else _(
+            "{path}: others may read it ({reason}); make {folder} your own with chown, or choose another one with "
+            "--state"
+        )
+    )
+    return _("attention: ") + told.format(path=path, reason=reason, n=len(others), folder=folder)

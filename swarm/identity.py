@@ -91,7 +91,8 @@ def read_key(path: Path, file: IO[bytes]) -> tuple[PeerID, RSAPrivateKey]:
         private_key.__setstate__({"_private_key": crypto_pb2.PrivateKey.FromString(serialized).data})
         return PeerID.from_identity(serialized), private_key
     except Exception:
-        raise SwarmError(f"{path}: not an identity file; remove it to get a new identity") from None
+        told = _("{path}: not an identity file; remove it to get a new identity")
+        raise SwarmError(told.format(path=path)) from None
 
 
 @lru_cache(maxsize=1024)  # the keys of those who call; a call that raises is not remembered

@@ -1,5 +1,6 @@
 """Completes and checks the coordinator's URL as people paste it."""
 
+import contextlib
 import ipaddress
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.hosts import is_this_machine
 from swarm.language import _
 
+OF_A_LINK = re.compile(r"(/join\.(sh|ipynb))?/*$")  # what people paste with it
 HOST = re.compile(r"\w[\w-]*(\.\w[\w-]*)*\.?")
 
 
@@ -42,7 +44,7 @@ def coordinator_url(given: str) -> str:
     is_private_machine = is_address or "." not in host or port not in (None, 443)
     scheme = parts.scheme or ("http" if is_private_machine else "https")
     shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+    return f"{scheme}://{shown}{'' if port is None else f':{port}'}{OF_A_LINK.sub('', parts.path)}"
 
 
 def is_loopback(url: str) -> bool:
@@ -65,13 +67,13 @@ def _split(text: str, given: str) -> SplitResult:
 
 
 def _port(parts: SplitResult, given: str) -> int | None:
-    try:
-        return parts.port
-    except ValueError:
-        raise JoinProblem(
-            ProblemKind.BAD_URL,
-            _("{given}: the port must be a number from 1 to 65535; correct the URL").format(given=one_line(given)),
-        ) from None
+    with contextlib.suppress(ValueError):
+        if parts.port != 0:
+            return parts.port
+    raise JoinProblem(
+        ProblemKind.BAD_URL,
+        _("{given}: the port must be a number from 1 to 65535; correct the URL").format(given=one_line(given)),
+    )
 
 
 def _is_address(host: str) -> bool:

@@ -39,6 +39,7 @@ class Computer:
     shared_memory_free: float | None
     device: str  # as torch names it
     device_memory: float | None
+    folder: Path = Path()  # whose disk it is
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
     free = computer.shared_memory_free
     if computer.disk_free < DISK:
         yield Finding(
-            _("The disk has {free} free, but {needed} is needed; free some space.").format(
-                free=size(computer.disk_free), needed=size(DISK)
+            _("The disk of {folder} has {free} free, but {needed} is needed; free some space.").format(
+                folder=computer.folder, free=size(computer.disk_free), needed=size(DISK)
             ),
             fatal=True,
             about="disk",
@@ -135,7 +136,7 @@ def measure_without_torch(folder: Path, device: str, device_memory: float | None
     """Measure this machine, with a device that is known already."""
     memory = psutil.virtual_memory()
     shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
-    return Computer(disk_free(folder), memory.available, memory.total, shared, device, device_memory)
+    return Computer(disk_free(folder), memory.available, memory.total, shared, device, device_memory, folder)
 
 
 def needs_client_mode(own: str, coordinator: str) -> bool:

@@ -14,8 +14,8 @@ import yaml
 
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import TOKENIZER_SUFFIXES, Manifest, TokenizerFile
-from swarm.errors import RunFileError
-from swarm.files import remove_partials, write_file
+from swarm.errors import DataError, RunFileError
+from swarm.files import lookup_errors, remove_partials, write_file
 from swarm.language import _
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 from swarm.run_file.strict_yaml import read_yaml
@@ -143,14 +143,15 @@ def _needed(manifest: Manifest) -> list[TokenizerFile]:
 def _check_source(source: DataSource, *, trusted: bool) -> None:
     if source.path is not None:
         if not trusted:
-            raise _unusable(
-                f"it would read {shown(source.path)} on this machine; give text of your own with --data PATH"
-            )
+            raise _unusable(f"it would read {shown(source.path)} on this machine", own_text=True)
         if not Path(source.path).is_absolute():
-            raise _unusable(f"{shown(source.path)} is not an absolute path; give text of your own with --data PATH")
+            raise _unusable(f"{shown(source.path)} is not an absolute path", own_text=True)
+    elif not HUB_DATASET.fullmatch(source.name) or ".." in source.name:
+        raise _unusable(f"{shown(source.name)} is not a dataset on the Hub", own_text=True)
     # the datasets library takes the name of an existing path for a folder of this machine
-    elif not HUB_DATASET.fullmatch(source.name) or ".." in source.name or Path(source.name).exists():
-        raise _unusable(f"{shown(source.name)} is not a dataset on the Hub; give text of your own with --data PATH")
+    elif Path(source.name).exists():
+        told = _("{name}: a folder of this name is in {folder}, and would be read instead; start from another folder")
+        raise JoinProblem(ProblemKind.MANIFEST, told.format(name=source.name, folder=Path.cwd()))
 
 
 def check_own_text(data: Path) -> None:
@@ -158,8 +159,11 @@ def check_own_text(data: Path) -> None:
 
     Raises:
         JoinProblem: it is not.
+        DataError: it cannot be looked at.
     """
-    if not data.exists():
+    with lookup_errors(f"--data {data}", DataError):
+        is_there = data.exists()
+    if not is_there:
         raise JoinProblem(ProblemKind.MANIFEST, _("{path}: no such file or folder; correct --data").format(path=data))
 
 
@@ -195,6 +199,11 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _unusable(reason: str) -> JoinProblem:
-    more = "" if "--data" in reason else "; tell the organizer"
-    return JoinProblem(ProblemKind.MANIFEST, f"the coordinator's manifest cannot be used: {reason}{more}")
+def _unusable(reason: str, *, own_text: bool = False) -> JoinProblem:
+    """`own_text`: with text of their own a volunteer can join all the same."""
+    told = (
+        _("the coordinator's manifest cannot be used ({reason}); give text of your own with --data PATH")
+        if own_text
+        else _("the coordinator's manifest cannot be used ({reason}); tell the organizer")
+    )
+    return JoinProblem(ProblemKind.MANIFEST, told.format(reason=reason))

@@ -14,6 +14,8 @@ from app.join.problems import JoinProblem, ProblemKind
 from app.me.page_orders import FILE_NAME, kept_pass
 from swarm.access.key_messages import KeyAnswer, KeyRequest, to_sign
 from swarm.access.passes import PassRefused, read_pass
+from swarm.errors import StorageError
+from swarm.files import lookup_errors
 from swarm.identity import read_key
 from swarm.language import _
 
@@ -46,7 +48,9 @@ def ask_for_key(
             say(warning)
         check_token(token, allow_write=allow_write_token)
         return client.parse(KeyAnswer, client.ask("POST", PATH, bearer=token.value))
-    if not folders or not (folders[0] / IDENTITY).is_file():
+    with lookup_errors(state or client.base, StorageError):
+        has_joined = bool(folders) and (folders[0] / IDENTITY).is_file()
+    if not has_joined:
         told = (
             _("{place}: not the folder of a peer; join first, or set HF_TOKEN to a token of yours")
             if state
@@ -73,7 +77,7 @@ def sign_request(identity: Path, run_name: str, now: float) -> KeyRequest:
     Raises:
         SahajError: the file holds no identity.
     """
-    with identity.open("rb") as file:
+    with lookup_errors(identity, StorageError), identity.open("rb") as file:
         peer_id, private_key = read_key(identity, file)
     signature = private_key.sign(to_sign(run_name, str(peer_id), now))
     return KeyRequest(

@@ -62,9 +62,10 @@ def join(python: str, url: str, name: str = "") -> None:
         name: self-chosen, for an open run.
     """
     platform = recognize(os.environ)
-    TEXTS.update(translations(python, language_of(url)))
+    run = about(url)
+    TEXTS.update(translations(python, os.environ.get("SAHAJ_LANGUAGE") or str(run.get("language", ""))))
     print(_("Joining from {place}.").format(place=_(NAMES[platform])), _(LIMITS[platform]))
-    is_open = is_open_run(url)
+    is_open = is_open_run(run)
     if is_open:  # no token is needed: one that is kept for other work may be too strong
         name = name or platform
     token = "" if is_open else find_token(platform, os.environ)
@@ -114,20 +115,21 @@ def ask_for_token() -> str:
     return token or sys.exit(_("No token was typed. Run the cell again."))
 
 
-def is_open_run(url: str) -> bool | None:
-    """Whether anybody may join the run; None if its coordinator does not say, in which case the peer will say why."""
+def about(url: str) -> dict[str, Any]:
+    """What the coordinator says of its run; empty if it says nothing, in which case the peer will say why."""
     try:
-        return bool(_about(url)["access"]["open"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
+            return dict(json.load(answer))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def is_open_run(run: Mapping[str, Any]) -> bool | None:
+    """Whether anybody may join the run; None if its coordinator does not say."""
+    try:
+        return bool(run["access"]["open"])
+    except (KeyError, TypeError):
         return None
-
-
-def language_of(url: str) -> str:
-    """The code of the run's language, or of the one that was asked for; empty if it is not known."""
-    try:
-        return os.environ.get("SAHAJ_LANGUAGE") or str(_about(url)["language"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ""
 
 
 def translations(python: str, language: str) -> dict[str, str]:
@@ -137,11 +139,6 @@ def translations(python: str, language: str) -> dict[str, str]:
     command = [python, "-I", "-c", TRANSLATIONS, language]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
-
-
-def _about(url: str) -> Any:
-    with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
-        return json.load(answer)
 
 
 def with_scheme(url: str) -> str:

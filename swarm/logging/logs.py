@@ -105,7 +105,10 @@ def write_to(folder: Path, name: str) -> str | None:
         buffer.setTarget(file)
         buffer.flush()
     logging.getLogger(__name__).info("the log begins, at level %s", _State.level.value)
-    return f"The log {file.path} cannot be written ({file.problem}); everything else goes on." if file.problem else None
+    if not file.problem:
+        return None
+    told = _("The log {path} cannot be written ({reason}); everything else goes on.")
+    return told.format(path=file.path, reason=file.problem)
 
 
 def capture_hivemind() -> None:
@@ -131,7 +134,11 @@ def stop() -> None:
 def console_line(line: str) -> None:
     """Log what the console has shown."""
     if _State.level is not None:
-        level = logging.WARNING if line.startswith(("problem: ", "attention: ", _("problem: "))) else logging.INFO
+        level = (
+            logging.WARNING
+            if line.startswith(("problem: ", "attention: ", _("problem: "), _("attention: ")))
+            else logging.INFO
+        )
         _console_lines.log(level, "%s", line)
 
 

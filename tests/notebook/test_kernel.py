@@ -118,8 +118,8 @@ def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
 
 
 def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
-    assert kernel.is_open_run("http://127.0.0.1:1") is None
-    assert kernel.is_open_run("ftp://") is None
+    assert kernel.is_open_run(kernel.about("http://127.0.0.1:1")) is None
+    assert kernel.is_open_run(kernel.about("ftp://")) is None
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from tests.support.problems import raises_problem
         ("https://example.org/run/", "https://example.org/run"),
         ("HTTPS://Example.org/?x=1#top", "https://example.org"),
         ("workstation:8080", "http://workstation:8080"),
+        ("https://run.example.org/join.sh", "https://run.example.org"),
+        ("https://example.org/run/join.ipynb", "https://example.org/run"),
     ],
 )
 def test_a_url_is_made_whole(given: str, meant: str):
@@ -39,6 +41,7 @@ def test_a_url_is_made_whole(given: str, meant: str):
         "http://user:secret@example.org",
         "example.org:port",
         "example.org:99999",
+        "example.org:0",
         "http://exa\x1bmple.org",
         "http://[::1",
         "-?-",

@@ -36,7 +36,7 @@ def test_nothing_is_said_about_a_roomy_machine():
 @pytest.mark.parametrize(
     ("computer", "word", "fatal"),
     [
-        (replace(ROOMY, disk_free=1e6), "disk", True),
+        (replace(ROOMY, disk_free=1e6, folder=Path("/peers/asha")), "The disk of /peers/asha has 1 MB free", True),
         (replace(ROOMY, memory_total=1 * GB, memory_available=1 * GB), "use a machine with more memory", True),
         (replace(ROOMY, memory_available=1 * GB), "free", False),
         (replace(ROOMY, shared_memory_free=64e6), "--shm-size", False),

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.join.manifest import LARGEST_FILE, LONGEST_RUN_FILE, folder_name, read_manifest, write_manifest
+from app.join.manifest import LARGEST_FILE, LONGEST_RUN_FILE, check_own_text, folder_name, read_manifest, write_manifest
 from app.join.problems import ProblemKind
 from swarm.access.join_messages import Manifest, TokenizerFile
+from swarm.errors import DataError
+from swarm.language import VARIABLE
 from tests.app.join.conftest import RUN
 from tests.support.problems import raises_problem
 
@@ -139,6 +141,33 @@ def test_odd_run_files_are_refused_in_one_line(run: str):
     with raises_problem(ProblemKind.MANIFEST) as problem:
         read_manifest(manifest(run))
     assert str(problem.value).isprintable()
+
+
+def test_a_folder_of_the_datasets_name_is_no_fault_of_the_organizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "text").mkdir(parents=True)
+    with raises_problem(ProblemKind.MANIFEST) as problem:
+        read_manifest(manifest())
+    assert str(problem.value) == (
+        f"owner/text: a folder of this name is in {tmp_path}, and would be read instead; start from another folder"
+    )
+
+
+def test_the_way_out_of_an_unusable_manifest_is_in_the_persons_language(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(VARIABLE, "bn")
+    with raises_problem(ProblemKind.MANIFEST) as problem:
+        read_manifest(manifest("- 1"))
+    assert str(problem.value).startswith("কোঅর্ডিনেটরের")
+    assert str(problem.value).endswith(" (its run file is not a mapping of keys to values); আয়োজককে জানান")
+
+
+def test_own_text_in_a_folder_of_somebody_else_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(DataError, match=r"--data /theirs/text: cannot be read \(Permission denied\)"):
+        check_own_text(Path("/theirs/text"))
 
 
 @pytest.mark.parametrize("fingerprint", ["", "../up", "0123", "0123456789abcdef/.."])

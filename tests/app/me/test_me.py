@@ -11,6 +11,7 @@ from app.join.problems import ProblemKind
 from app.me.me import Figures, Me, describe, me
 from swarm.access.key_messages import KeyAnswer, to_sign
 from swarm.access.passes import load_authority
+from swarm.errors import StorageError
 from swarm.identity import load_identity, peer_id_of
 from tests.app.join.stand_in import Answer, Heard, StandIn
 from tests.support.problems import raises_problem
@@ -111,3 +112,12 @@ def test_without_a_token_or_a_peer(coordinator: StandIn, tmp_path: Path, monkeyp
         me(coordinator.url, print)
     with raises_problem(ProblemKind.TOKEN_MISSING, "not the folder of a peer"):
         me(coordinator.url, print, state=tmp_path)
+    (tmp_path / "identity.key").touch()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for method in ("open", "stat"):
+        monkeypatch.setattr(Path, method, refuse)
+        with pytest.raises(StorageError, match=r"cannot be read \(Permission denied\); correct the path"):
+            me(coordinator.url, print, state=tmp_path)
