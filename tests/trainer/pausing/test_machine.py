@@ -39,11 +39,12 @@ def test_a_pause_file_may_be_named_by_the_home_folder_and_be_of_another_user(
     (tmp_path / "pause").touch()
     assert machine.facts().is_ordered
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(os, "stat", refuse)
-    assert not machine.facts().is_ordered
+    with monkeypatch.context() as theirs:
+        theirs.setattr(os, "stat", refuse)
+        assert not machine.facts().is_ordered
 
 
 def test_a_machine_without_a_bus_does_not_tell(quiet: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
