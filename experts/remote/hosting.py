@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
 from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, servers
-from experts.directory.records import Directory, Listed
+from experts.directory.records import Directory, Listed, NoAnswer
 from experts.grid import Uid
 from experts.host.computing import Computing
 from experts.host.files import StateFiles
@@ -165,13 +166,17 @@ class Hosting:
         """Say that we leave, and wait for the standbys, which fetch the last states and serve them."""
         directory, identity = self._swarm.directory, self._swarm.identity
         own = replace(self.holdings, leaves=True)
-        others = await self._staying_hosts() if own.serves else []
-        while others:
-            await asyncio.to_thread(directory.store, identity, own, 0.0)
-            await asyncio.sleep(self._times.look)  # in which they tell of their newest copies, too
-            others = await self._staying_hosts()
-            if not not_taken_over(own, others):
+        others: list[Holdings] | None = None  # not known yet
+        while own.serves:
+            knew = others is not None
+            try:
+                await asyncio.to_thread(directory.store, identity, own, 0.0)
+                others = await self._staying_hosts()
+            except (NoAnswer, SlowDHT) as error:  # standbys go on meanwhile
+                logger.info(f"the experts' directory: {error!r}")
+            if others == [] or (knew and others and not not_taken_over(own, others)):
                 return
+            await asyncio.sleep(self._times.look)  # in which they tell of their newest copies, too
 
     async def _staying_hosts(self) -> list[Holdings]:
         listed = await asyncio.to_thread(self._swarm.directory.read)

@@ -1,6 +1,7 @@
 """A host in virtual time: when it serves, saves and copies, whatever the DHT, other hosts and the disk do."""
 
 import asyncio
+from concurrent.futures import TimeoutError as SlowDHT
 from typing import Any
 
 import pytest
@@ -215,7 +216,31 @@ def test_leaving_has_an_end(scene: Scene, trouble: str):
         scene.directory.error = NoAnswer() if trouble == "no answer" else None
         began = clock.now()
         assert await scene.hosting.stop() == []
-        assert clock.now() - began == (TIMES.handover if trouble == "a standby that hangs" else 0.0)
+        assert clock.now() - began == (0.0 if trouble == "all leave" else TIMES.handover)
+
+    scene.play(course)
+
+
+@pytest.mark.parametrize("error", [NoAnswer(), SlowDHT()])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_moment_without_an_answer_of_the_dht_does_not_end_the_handover(scene: Scene, error: Exception, first: bool):
+    standby = Peer("standby", {})
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        scene.experts[A].version = 9
+        standby.copies = {A: 0}
+        scene.list(standby)
+        scene.directory.error = error if first else None
+        leaving = asyncio.create_task(scene.hosting.stop())
+        await asyncio.sleep(TIMES.look / 2)
+        assert scene.directory.stored[-1].leaves, "standbys hear of it although we hear of nobody"
+        scene.directory.error = None if first else error
+        await asyncio.sleep(TIMES.look)
+        assert not leaving.done()
+        scene.directory.error, standby.versions, standby.copies = None, {A: 9}, {}
+        await asyncio.sleep(TIMES.look)
+        assert leaving.done()
 
     scene.play(course)
 
