@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as TooSlow
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,19 +23,22 @@ from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
 from coordinator.run_context import RunContext
 from coordinator.state_folder import EXPERTS
 from experts import file_names
-from experts.directory.records import Directory, Listed, NoAnswer
-from experts.host.release import pack, roll_back, unpack
+from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
+from experts.grid import Uid
+from experts.host.release import older_versions, pack, roll_back, unpack
 from experts.host.settings import ExpertSettings, settings_of
 from experts.remote.hosting import Swarm
 from experts.remote.state_collection import Collected, StateCollection
+from swarm import clock
 from swarm.access.gate import Gate
-from swarm.errors import SahajError
+from swarm.errors import SahajError, StorageError
 from swarm.files import fsync, storage_errors
 from swarm.identity import Identity
 from swarm.logging.logs import log_failure
 
 PATIENCE = 600.0  # seconds for the states of one checkpoint to come
 CLOSING = 5.0  # seconds for streams to end
+GO_BACK = f"; `sahaj admin LINK restore STEP` takes them back to a checkpoint that has {file_names.EXPERTS}"
 FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
 
 
@@ -89,8 +93,17 @@ def open_expert_states(
     return states
 
 
+@dataclass
+class _Rollback:
+    """What experts go back to."""
+
+    checkpoint: Path
+    hosts_until: float  # Unix time until when hosts are looked for
+    versions: dict[Uid, int] | None = None  # of the states to be made; None before hosts were found
+
+
 class ExpertStates:
-    """Collects states for checkpoints in a thread of its own; `collect_for` and `pending` are for one other thread.
+    """Collects states for checkpoints in a thread of its own; the other methods are for one other thread.
 
     Args:
         collect: brings the files of `collection` up to date; may take minutes.
@@ -114,6 +127,8 @@ class ExpertStates:
         self._collect, self._close, self._say = collect, close, say
         self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
         self._pending: set[Path] = set()
+        self._rollback: _Rollback | None = None  # under way ...
+        self._held: list[Path] = []  # ... and checkpoints that are asked for meanwhile
         self._thread = threading.Thread(target=self._work, name="expert-states", daemon=True)
 
     def begin_with(self, checkpoint: Path) -> None:
@@ -137,15 +152,43 @@ class ExpertStates:
         self._thread.start()
 
     def roll_back(self, checkpoint: Path | None) -> None:
-        """Keep states of a checkpoint's experts that are newer than any other, so that hosts take them over.
+        """Have experts go back to what a checkpoint has; `follow_rollback` does it.
+
+        A file that the checkpoint does not have yet it does not get any longer: it would have later states.
 
         Args:
             checkpoint: to which the run goes back; None if it is not here.
         """
         if checkpoint is None:
-            self._say("problem: experts stay as they are, because the checkpoint to go back to is not here any longer")
-        else:
-            self._reporting_errors(partial(self._roll_back, checkpoint))
+            self._say(
+                f"problem: the checkpoint to go back to is not known any longer, so experts stay as they are{GO_BACK}"
+            )
+            return
+        self._pending.discard(checkpoint)
+        self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
+
+    def follow_rollback(self) -> None:
+        """Make states of a checkpoint's experts that are newer than any other, so that hosts take them over.
+
+        Checkpoints get no file meanwhile.
+
+        Raises:
+            StorageError: a state cannot be written; the next call goes on.
+        """
+        if self._rollback is None:
+            return
+        try:
+            if not self._roll_back(self._rollback):
+                return
+        except StorageError:
+            raise
+        except Exception as error:
+            log_failure(error, "experts stay as they are in a rollback")
+            file = self._rollback.checkpoint / file_names.EXPERTS
+            self._say(f"problem: {file}: cannot be used ({error}), so experts stay as they are{GO_BACK}")
+        self._rollback = None
+        while self._held:
+            self._asked.put(self._held.pop(0))
 
     def hosts(self) -> list[Listed]:
         """The hosts that are listed now; none while the DHT does not answer. From any thread."""
@@ -161,7 +204,10 @@ class ExpertStates:
     def collect_for(self, checkpoint: Path) -> None:
         """Collect states, and write them into this checkpoint."""
         self._pending.add(checkpoint)
-        self._asked.put(checkpoint)
+        if self._rollback is None:
+            self._asked.put(checkpoint)
+        else:
+            self._held.append(checkpoint)
 
     def finish(self, timeout: float = FINISHING) -> None:
         """Collect nothing more, and wait a little for the file of the last checkpoint."""
@@ -173,7 +219,8 @@ class ExpertStates:
         while (checkpoint := self._asked.get()) is not None:
             if self._asked.empty():  # otherwise a later one is waiting, which gets newer states
                 self._reporting_errors(self._bring_up_to_date)
-            self._reporting_errors(partial(self._write, checkpoint))
+            if checkpoint in self._pending:  # otherwise the run has gone back to it meanwhile
+                self._reporting_errors(partial(self._write, checkpoint))
             self._pending.discard(checkpoint)
 
     def _bring_up_to_date(self) -> None:
@@ -181,13 +228,23 @@ class ExpertStates:
         if collected.missing:
             self._say(f"problem: the states of {collected.missing} experts did not arrive; older ones are kept")
 
-    def _roll_back(self, checkpoint: Path) -> None:
+    def _roll_back(self, rollback: _Rollback) -> bool:
+        """Whether it is over; not while hosts may still be found, which may have experts of which we have no state."""
+        checkpoint = rollback.checkpoint
         if file_names.EXPERTS not in read_sums(checkpoint):
-            self._say(f"problem: {checkpoint} has no experts; they stay as they are")
-            return
-        served = {uid for host in self.hosts() for uid in host.holdings.serves}
-        count = roll_back(checkpoint / file_names.EXPERTS, self._settings, self._files, served)
+            self._say(f"problem: {checkpoint} has no {file_names.EXPERTS}, so experts stay as they are{GO_BACK}")
+            return True
+        file = checkpoint / file_names.EXPERTS
+        if rollback.versions is None:
+            hosts = self.hosts()
+            if not hosts and clock.now() < rollback.hosts_until:
+                return False
+            served = {uid for host in hosts for uid in host.holdings.serves}
+            rollback.versions = older_versions(file, self._files, served)
+        roll_back(file, self._settings, self._files, rollback.versions)
+        count = len(rollback.versions)
         self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
+        return True
 
     def _write(self, checkpoint: Path) -> None:
         """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""

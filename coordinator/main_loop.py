@@ -69,8 +69,14 @@ class CoordinatorLoop:
 
     def work(self, stop: Asked) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
-        while not stop.wait(self._pause):
-            self._turn(stop, lambda: self._look(stop))
+        pause = POLL_EVERY
+        while not stop.wait(pause):
+            well = self._reporting_errors(stop, self._rollback.follow_order)
+            well &= self._reporting_errors(stop, self._keep_ledger)
+            well &= self._reporting_errors(stop, lambda: self._look(stop))
+            if self._experts:
+                well &= self._reporting_errors(stop, self._experts.follow_rollback)
+            pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
             self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))

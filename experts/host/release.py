@@ -1,6 +1,6 @@
 """The states of experts as the file of a checkpoint, and that file as states again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from experts.expert import Expert
@@ -47,27 +47,33 @@ def unpack(path: Path, settings: ExpertSettings, files: StateFiles) -> None:
             files.write(uid, trained.version, to_bytes(trained))
 
 
-def roll_back(path: Path, settings: ExpertSettings, files: StateFiles, served: Collection[Uid]) -> int:
-    """Make states of a file's experts that are newer than any other, and of experts that it lacks as they began.
-
-    Their moments begin anew.
+def older_versions(path: Path, files: StateFiles, served: Collection[Uid]) -> dict[Uid, int]:
+    """The versions that states of a file's experts need to be newer than any other, and those of experts it lacks.
 
     Args:
         served: experts that hosts have, of which there may be no state among the files yet.
 
-    Returns:
-        How many were made.
+    Raises:
+        OSError, SafetensorError, ValueError, KeyError: it is no such file.
+    """
+    kept, then = files.versions, steps_of(path)
+    uids = sorted(kept.keys() | then.keys() | set(served))
+    return {uid: rolled_back(then.get(uid, 0), max(kept.get(uid, 0), then.get(uid, 0))) for uid in uids}
+
+
+def roll_back(path: Path, settings: ExpertSettings, files: StateFiles, versions: Mapping[Uid, int]) -> None:
+    """Make the states that are missing of these versions: of a file's experts, and as they began of those it lacks.
+
+    Their moments begin anew.
 
     Raises:
         OSError, SafetensorError, ValueError, KeyError, RuntimeError: it is no such file.
-        StorageError: a state cannot be written.
+        StorageError: a state cannot be written; the next call makes the rest.
     """
-    kept, then = files.versions, load_experts(path)
-    uids = sorted(kept.keys() | then.steps.keys() | set(served))
-    for uid in uids:
-        newest = max(kept.get(uid, 0), then.steps.get(uid, 0))
-        expert = TrainedExpert(uid, settings, rolled_back(then.steps.get(uid, 0), newest))
-        if uid in then.experts:
-            expert.network.load_state_dict(then.experts[uid].state_dict())
-        files.write(uid, expert.version, to_bytes(expert))
-    return len(uids)
+    kept, then = files.versions, load_experts(path).experts
+    for uid, version in versions.items():
+        if kept.get(uid, -1) < version:
+            expert = TrainedExpert(uid, settings, version)
+            if uid in then:
+                expert.network.load_state_dict(then[uid].state_dict())
+            files.write(uid, version, to_bytes(expert))

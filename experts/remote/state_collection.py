@@ -119,7 +119,7 @@ class StateCollection:
         return {uid for serves in served for uid, version in serves.items() if version > ours.get(uid, 0)}
 
     def _copying(self, patience: float) -> Copying:
-        return Copying(self._connect, self._settings, self.files, CopyTimes(every=ONCE, state=patience, host=patience))
+        return Copying(self._connect, self._settings, self.files, CopyTimes(every=ONCE, host=patience))
 
     def _connect(self, peer_id: PeerID) -> HostConnection:
         swarm = self._swarm

@@ -13,18 +13,21 @@ from averaging.transport.loop import LoopEnded
 from coordinator.checkpoints.checksums import check_sums, read_sums, write_sums
 from coordinator.expert_states import ExpertStates
 from experts import file_names
+from experts.directory.assignment import Holdings
+from experts.directory.records import LIFETIME
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.released import steps_of
 from experts.remote.state_collection import Collected
-from experts.versions import steps_taken
+from experts.versions import rollbacks, rolled_back, steps_taken
+from swarm import clock
 from swarm.errors import StorageError
 from tests.support.waiting import PATIENCE, wait_until
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=4)
-A, B = (0, 0), (0, 1)
+A, B, C = (0, 0), (0, 1), (1, 0)
 
 
 class Kept:
@@ -35,10 +38,17 @@ class Kept:
         self.files = StateFiles(folder / "experts", SETTINGS)
         self.goes_on, self.collections, self.missing = threading.Event(), 0, 0
         self.error: Exception | None = None
-        self.closed = False
+        self.closed, self.now = False, 1e9
+        self.hosts: Any = [SimpleNamespace(holdings=Holdings("host"))]
         collection: Any = SimpleNamespace(files=self.files)
         self.states = ExpertStates(
-            SETTINGS, collection, self._collect, self._close, self.said.append, folder / "experts", list
+            SETTINGS,
+            collection,
+            self._collect,
+            self._close,
+            self.said.append,
+            folder / "experts",
+            lambda: self.hosts,
         )
         self.states.start()
 
@@ -158,6 +168,7 @@ def test_when_the_run_goes_back_states_of_the_older_checkpoint_are_the_newest_an
     kept.states.collect_for(later)
     kept.states.roll_back(older)
     kept.states.collect_for(restored)
+    kept.states.follow_rollback()
     wait_until(lambda: not kept.states.pending, "files")
     found = steps_of(restored / file_names.EXPERTS)
     assert {uid: steps_taken(version) for uid, version in found.items()} == {A: 3, B: 0}
@@ -169,6 +180,82 @@ def test_when_the_run_goes_back_states_of_the_older_checkpoint_are_the_newest_an
 @pytest.mark.parametrize("has_file", [False, None])
 def test_experts_stay_when_it_is_not_known_what_they_were(kept: Kept, has_file: bool | None):
     kept.learns(A, 3)
+    kept.goes_on.set()
     kept.states.roll_back(kept.checkpoint(100) if has_file is False else None)
+    kept.states.collect_for(restored := kept.checkpoint(200))
+    kept.states.follow_rollback()
     assert kept.files.versions == {A: 3}
     assert "stay as they are" in kept.said[0]
+    wait_until((restored / file_names.EXPERTS).exists, "file of the next checkpoint")
+
+
+def test_a_checkpoint_to_which_the_run_goes_back_does_not_get_later_states(kept: Kept):
+    path = kept.checkpoint(100)
+    kept.states.collect_for(path)
+    wait_until(lambda: kept.collections, "collection")
+    kept.states.roll_back(path)
+    kept.states.follow_rollback()
+    assert not kept.states.pending
+    kept.learns(A, 3)
+    kept.goes_on.set()
+    kept.states.collect_for(later := kept.checkpoint(200))
+    wait_until(lambda: not kept.states.pending, "file")
+    assert (later / file_names.EXPERTS).exists() and not (path / file_names.EXPERTS).exists()
+
+
+@pytest.fixture
+def going_back(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """The run goes back to a checkpoint with A and B; meanwhile A, B and C have learned, and C was never collected."""
+    kept.goes_on.set()
+    kept.learns(A, 3)
+    kept.learns(B, 2)
+    older, restored = kept.checkpoint(100), kept.checkpoint(200)
+    kept.states.collect_for(older)
+    wait_until(lambda: not kept.states.pending, "file")
+    kept.learns(A, 8)
+    kept.learns(B, 9)
+    kept.hosts = [SimpleNamespace(holdings=Holdings("host", serves={A: 8, B: 9, C: 5}))]
+    monkeypatch.setattr(clock, "now", lambda: kept.now)
+    kept.states.roll_back(older)
+    kept.states.collect_for(restored)
+    return kept
+
+
+def went_back(kept: Kept) -> dict[tuple[int, ...], tuple[int, int]]:
+    return {uid: (rollbacks(version), steps_taken(version)) for uid, version in kept.files.versions.items()}
+
+
+def test_a_rollback_that_the_disk_interrupts_goes_on_where_it_was(going_back: Kept, monkeypatch: pytest.MonkeyPatch):
+    write = going_back.files.write
+    with monkeypatch.context() as context:
+
+        def full(uid: tuple[int, ...], version: int, state: bytes) -> bool:
+            if uid == B:
+                raise StorageError("the disk is full")
+            return write(uid, version, state)
+
+        context.setattr(going_back.files, "write", full)
+        for _ in range(3):
+            with pytest.raises(StorageError):
+                going_back.states.follow_rollback()
+    assert went_back(going_back) == {A: (1, 3), B: (0, 9)}
+    going_back.learns(A, rolled_back(3, newest=8) + 1)
+    assert going_back.states.pending, "or the checkpoint would have states of both"
+    going_back.states.follow_rollback()
+    assert went_back(going_back) == {A: (1, 4), B: (1, 2), C: (1, 0)}
+    wait_until(lambda: not going_back.states.pending, "file")
+    going_back.states.follow_rollback()
+    assert went_back(going_back) == {A: (1, 4), B: (1, 2), C: (1, 0)}, "once"
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_rollback_waits_for_the_dht_to_name_hosts_for_as_long_as_one_is_listed(going_back: Kept, comes_back: bool):
+    hosts, going_back.hosts = going_back.hosts, []
+    going_back.now += LIFETIME - 1.0
+    going_back.states.follow_rollback()
+    assert went_back(going_back) == {A: (0, 8), B: (0, 9)}
+    going_back.hosts = hosts if comes_back else []
+    going_back.now += 2.0
+    going_back.states.follow_rollback()
+    expected = {A: (1, 3), B: (1, 2)}
+    assert went_back(going_back) == (expected | {C: (1, 0)} if comes_back else expected)

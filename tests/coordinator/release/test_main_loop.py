@@ -137,6 +137,9 @@ class HeldStates:
     def __init__(self) -> None:
         self.pending = frozenset[Path]()
 
+    def follow_rollback(self) -> None:
+        """There is none."""
+
     def collect_for(self, checkpoint: Path) -> None:
         self.pending |= {checkpoint}
 

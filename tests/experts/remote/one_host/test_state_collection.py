@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experts.directory.records import NoAnswer
+from experts.directory.records import LIFETIME, NoAnswer
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import BUSY
@@ -69,6 +69,25 @@ def test_a_host_that_hangs_keeps_no_other_states_away_and_costs_the_patience(sce
     scene.list(first, second)
     assert collecting(collection) == Collected(fresh=1, missing=1)
     assert collection.files.versions == {C: 5}
+
+
+def test_a_host_that_freezes_holds_a_collection_up_for_a_minute_alone(scene: Scene, collection: StateCollection):
+    frozen = Peer("frozen", {A: 5})
+    frozen.hangs = True
+    scene.list(frozen)
+    took: list[float] = []
+
+    async def its_record_expires() -> None:
+        await asyncio.sleep(LIFETIME)
+        scene.list()
+
+    async def course() -> None:
+        collected, _ = await asyncio.gather(collection.collect(PATIENCE), its_record_expires())
+        assert collected == Collected(fresh=0, missing=0)
+        took.append(asyncio.get_running_loop().time())
+
+    in_virtual_time(course)
+    assert took[0] < 70.0
 
 
 def test_what_nobody_serves_any_longer_is_not_waited_for(scene: Scene, collection: StateCollection):
