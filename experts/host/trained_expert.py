@@ -105,6 +105,8 @@ class TrainedExpert:
         return gradients
 
     def _step(self, gradients: list[Tensor], learning_rate: float) -> None:
+        if not learning_rate:
+            return  # a version counts steps that learned something: it decides which of two hosts goes on
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient.contiguous()  # fused Adam takes its layout for granted
         (group,) = self.optimizer.param_groups
