@@ -117,6 +117,8 @@ class Directory:
     def _listed(self, subkey: bytes, one: ValueWithExpiration[Any]) -> Listed | None:
         try:
             peer_id, record = signer(subkey), HostRecord.parse_obj(one.value)
+            if one.expiration_time > clock.now() + LIFETIME + clock.SLACK:
+                raise ValueError(f"a record that expires {one.expiration_time - clock.now():.0f} s from now")
             if record.settings != self._settings:
                 raise ValueError("a host of experts with other settings")
             user = self._gate.admit(peer_id, record.shown_pass).user

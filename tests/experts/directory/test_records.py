@@ -115,6 +115,14 @@ def test_expired_records_are_left_out(run: Run):
     assert directory.read() == []
 
 
+def test_a_record_that_would_keep_a_host_listed_for_longer_than_others_is_left_out(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    stored = run.dht.stored[identity.subkey]
+    run.dht.stored[identity.subkey] = ValueWithExpiration(stored.value, clock.now() + LIFETIME + clock.SLACK + 1.0)
+    assert directory.read() == []
+
+
 def test_when_nobody_answers_that_is_not_as_if_there_were_no_hosts(run: Run):
     with pytest.raises(NoAnswer):
         run.host("amina")[2].read()
