@@ -76,7 +76,7 @@ class HostConsole:
         if report.problem != self._problem:
             self._problem = report.problem
             problem = _("problem: ") + report.problem
-            self.message(problem if report.problem else _("States of experts are written again."))
+            self.message(problem if report.problem else _("The problem is over."))
         if self._measured is None or now >= self._measured[0] + SPAN:
             if self._measured is not None:
                 self._speed = speed(self._measured[1], report, now - self._measured[0])

@@ -13,6 +13,7 @@ from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import from_bytes
 from experts.remote.connection import FAILURES, HostConnection
+from experts.remote.service import NOTHING_NEWER
 from experts.remote.wire import Kind, Part, split
 from experts.versions import rollbacks
 from swarm import clock
@@ -102,25 +103,28 @@ class Copying:
 
     async def _fetch_all(self, connection: HostConnection, peer_id: PeerID, uids: Sequence[Uid]) -> None:
         for uid in uids:
-            parts = (Part(uid),)
+            parts = (Part(uid, version=self._files.versions.get(uid, 0)),)
             async with within(self._times.state):
                 answer, payload = await connection.ask(Kind.STATE, parts)
             _, state = split(answer, payload, parts).get(uid, (None, b""))
-            if state:  # it was not refused
+            if state or answer.results[0].refused == NOTHING_NEWER.refused:  # otherwise it is asked for again
                 self._tried_at[uid] = clock.now()
                 await self._take(peer_id, uid, state)
 
     async def _take(self, peer_id: PeerID, uid: Uid, state: bytes) -> None:
+        """Keep a state; an empty one if our file is as new."""
         try:
-            expert = await asyncio.to_thread(from_bytes, uid, self._settings, state)
-            if rollbacks(expert.version) > rollbacks(self._files.versions.get(uid, 0)) + MOST_ROLLBACKS:
-                raise ValueError(f"version {expert.version} is more rollbacks ahead than a run can be")
-            self._seen[peer_id.to_base58(), uid] = expert.version, clock.now()
-            if uid not in self.wanted:
-                return
-            if not await asyncio.to_thread(self._files.write, uid, expert.version, state):
-                logger.info(f"expert {uid}: {peer_id} has fewer steps ({expert.version}) than our copy")
+            if state:
+                await self._write(peer_id, uid, state)
         except (ValueError, StorageError) as error:
             logger.warning(f"expert {uid} of {peer_id} is not copied: {error}")
         if uid in self.wanted and uid in self._files.versions:
             self.had.add(uid)
+
+    async def _write(self, peer_id: PeerID, uid: Uid, state: bytes) -> None:
+        expert = await asyncio.to_thread(from_bytes, uid, self._settings, state)
+        if rollbacks(expert.version) > rollbacks(self._files.versions.get(uid, 0)) + MOST_ROLLBACKS:
+            raise ValueError(f"version {expert.version} is more rollbacks ahead than a run can be")
+        self._seen[peer_id.to_base58(), uid] = expert.version, clock.now()
+        if uid in self.wanted:
+            await asyncio.to_thread(self._files.write, uid, expert.version, state)

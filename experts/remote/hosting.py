@@ -10,7 +10,7 @@ from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
 from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, servers
-from experts.directory.records import Directory, Listed, NoAnswer
+from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
 from experts.grid import Uid
 from experts.host.computing import Computing
 from experts.host.files import StateFiles
@@ -28,6 +28,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import StorageError
 from swarm.identity import Identity
+from swarm.language import _
 from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
@@ -71,7 +72,7 @@ class Report:
     refused: int  # calls, requests and streams
     rows: int
     served: int  # rows that were answered on the way back, of callers of other users
-    problem: str  # why states cannot be written; empty if they can
+    problem: str  # why states cannot be written, or experts not be served; empty if they can
 
 
 class Hosting:
@@ -102,9 +103,10 @@ class Hosting:
             times.transfer,
             self._follow_schedule,
         )
-        self._problem = ""
+        self._unsaved: dict[Uid, str] = {}  # why their states cannot be written
         self._saved_at: dict[Uid, float] = {}
         self._published_at = float("-inf")
+        self._heard_at = self._began = 0.0  # of other hosts, through the DHT
         self._looks = 0
         self._working: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -125,12 +127,23 @@ class Hosting:
         of_users = dict(worker.computing.served)  # the computing thread changes the other one
         of_users.pop(self._swarm.gate.own.user, None)
         served = sum(of_users.values())
-        return Report(self.holdings, worker.answered, refused, worker.computing.rows, served, self._problem)
+        return Report(self.holdings, worker.answered, refused, worker.computing.rows, served, self._problem())
+
+    def _problem(self) -> str:
+        expired = clock.now() - LIFETIME
+        if self._unsaved:
+            return next(iter(self._unsaved.values()))
+        if max(self._published_at, self._began) < expired:
+            return _("the DHT does not take this host's record, so trainers do not find it; is the network up?")
+        if self._heard_at < expired:
+            return _("the DHT names no hosts, so this one serves no further experts; is the network up?")
+        return self._recovering.problem
 
     async def start(self) -> None:
         """Read what we had, and begin."""
         await asyncio.to_thread(self._files.load)
         self._copying.had.update(self._files.versions)
+        self._heard_at = self._began = clock.now()
         self._working = asyncio.create_task(self.worker.run())
         await self._service.start()
         tasks = (self._keep_looking(), self._keep_saving(), self._keep_asking())
@@ -226,6 +239,7 @@ class Hosting:
         if clock.now() >= self._published_at + self._times.tell:  # before the first read, or it may find nothing
             await self._publish()
         listed = await asyncio.to_thread(self._swarm.directory.read)
+        self._heard_at = clock.now()
         self._looks += 1
         if self._looks >= LOOKS:
             await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
@@ -273,14 +287,16 @@ class Hosting:
         expert = self.worker.computing.experts.get(uid)
         if expert is None:
             return False
-        version, state = await self.worker.between(_snapshot, expert)
         try:
-            await asyncio.to_thread(self._files.write, uid, version, state)
-        except StorageError as error:
-            logger.warning(str(error))
-            self._problem = str(error)
+            if self._files.versions.get(uid) != expert.version:
+                await asyncio.to_thread(self._files.write, uid, *await self.worker.between(_snapshot, expert))
+        except Exception as error:  # the others are saved all the same
+            logger.warning(f"expert {uid} is not saved", exc_info=error)
+            told = _("expert {name} could not be saved ({error}); leave and start again")
+            told = told.format(name=".".join(map(str, uid)), error=f"{error!r:.200}")
+            self._unsaved[uid] = str(error) if isinstance(error, StorageError) else told
             return False
-        self._problem = ""
+        self._unsaved.pop(uid, None)
         self._saved_at[uid] = clock.now()
         return True
 

@@ -20,6 +20,7 @@ from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part
 from experts.versions import steps_taken
 from swarm.errors import StorageError
+from swarm.language import _
 from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
@@ -59,6 +60,7 @@ class Recovering:
     ):
         self._connect, self._coordinator, self._settings, self._files = connect, coordinator, settings, files
         self._state, self._on_schedule = state, on_schedule
+        self.problem = ""  # why the coordinator was not asked; empty if it was
         self._ready: set[Uid] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -69,13 +71,13 @@ class Recovering:
             patience: seconds to wait for them at most.
         """
         self._ready &= uids
-        coordinator = self._coordinator()
-        if not uids or not coordinator:
+        if not uids or not self._coordinator():
             return uids
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._ask(PeerID.from_base58(coordinator), uids))
+            self._task = asyncio.create_task(self._prepare(uids))
         await asyncio.wait([self._task], timeout=patience)
-        ready, self._ready = self._ready & uids, set()
+        ready = self._ready & uids
+        self._ready.clear()
         return ready
 
     async def newer(self, versions: Mapping[Uid, int]) -> Set[Uid]:
@@ -83,21 +85,9 @@ class Recovering:
 
         While the coordinator is away there are none.
         """
-        coordinator, found = self._coordinator(), set[Uid]()
-        if not coordinator:
-            return found
-        connection = self._connect(PeerID.from_base58(coordinator))
-        try:
-            await self._greet(connection)
-            for uid, version in sorted(versions.items()):
-                async with within(self._state):
-                    came = await self._fetch(connection, uid, version)
-                if came is Fetched.TAKEN:
-                    found.add(uid)
-        except FAILURES as error:
-            logger.debug(f"the coordinator was not asked for newer states: {str(error) or type(error).__name__}")
-        finally:
-            connection.close()
+        found = set[Uid]()
+        if self._coordinator():
+            await self._ask(versions, {Fetched.TAKEN}, found)
         return found
 
     async def stop(self) -> None:
@@ -105,23 +95,39 @@ class Recovering:
         if self._task is not None:
             await end_tasks([self._task])
 
-    async def _ask(self, coordinator: PeerID, uids: Set[Uid]) -> None:
-        connection = self._connect(coordinator)
+    async def _prepare(self, uids: Set[Uid]) -> None:
+        versions = self._files.versions
+        since = {uid: versions.get(uid, 0) for uid in uids}
+        if not await self._ask(since, {Fetched.TAKEN, Fetched.NOTHING}, self._ready):
+            self._ready |= uids & self._files.versions.keys()
+
+    async def _ask(self, versions: Mapping[Uid, int], sought: Set[Fetched], found: set[Uid]) -> bool:
+        """Ask for states that are newer than these versions; whether the coordinator answered.
+
+        Args:
+            sought: what has to come of the question for an expert, to have it ...
+            found: ... put in here.
+        """
+        coordinator = self._coordinator()
+        connection = self._connect(PeerID.from_base58(coordinator))
         try:
             await self._greet(connection)
-            for uid in sorted(uids):
-                version = self._files.versions.get(uid, 0)
+            for uid, version in sorted(versions.items()):
                 async with within(self._state):
                     came = await self._fetch(connection, uid, version)
-                if came is not Fetched.LATER:
-                    self._ready.add(uid)
+                if came in sought:
+                    found.add(uid)
         except FAILURES as error:
             logger.info(f"the coordinator was not asked for states: {str(error) or type(error).__name__}")
-            self._ready |= uids & self._files.versions.keys()
-        except Exception:
-            logger.exception("the coordinator was not asked for states")
+            self.problem = _(
+                "the coordinator ({peer}) does not answer; experts without a saved state wait for it; is its port "
+                "reachable from here?"
+            ).format(peer=coordinator)
+            return False
         finally:
             connection.close()
+        self.problem = ""
+        return True
 
     async def _greet(self, connection: HostConnection) -> None:
         """See that the coordinator is there, and how far the run is."""

@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_once_and_that_it_is_over(watched: Watched):
             console.show(report([], [], problem="the disk is full"))
         assert watched.lines() == ["problem: the disk is full"]
         console.show(report([], []))
-        assert watched.lines() == ["States of experts are written again."]
+        assert watched.lines() == ["The problem is over."]
 
 
 def test_in_a_terminal_the_line_stays_in_place_below_the_messages():

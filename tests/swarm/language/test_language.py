@@ -13,7 +13,7 @@ from dashboard import language as pages
 from swarm.language import NAMES, SOURCE, VARIABLE, Language, _, current, known, several, speak
 from swarm.language.catalogue import catalogue
 
-ROOMS = ("app", "averaging", "coordinator", "swarm", "trainer")  # that tell people something
+ROOMS = ("app", "averaging", "coordinator", "experts", "swarm", "trainer")  # that tell people something
 OTHERS = sorted(NAMES.keys() - {SOURCE})
 KEYWORDS = DEFAULT_KEYWORDS | {"mark": None, "several": (1, 2)}
 THANKS = "Thank you! You contributed {samples} samples ({tokens} tokens) to {steps} global step"

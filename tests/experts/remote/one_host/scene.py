@@ -20,6 +20,7 @@ from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
 from experts.remote import hosting as hosting_module
 from experts.remote.hosting import Hosting, HostingTimes, Swarm
+from experts.remote.service import NOTHING_NEWER
 from experts.remote.wire import Answer, Kind, Part, Result
 from swarm import clock
 from swarm.access.notices import Notices
@@ -41,7 +42,7 @@ class Peer:
     def __init__(self, name: str, serves: dict[Uid, int]):
         self.peer_id = PeerID(name.encode())
         self.states = {uid: state(uid, version) for uid, version in serves.items()}
-        self.versions = dict(serves)  # in its record
+        self.has_now, self.versions = dict(serves), dict(serves)  # the latter in its record
         self.asked: list[Uid] = []
         self.hangs = self.leaves = False
         self.schedule_factor = 1.0  # of a coordinator
@@ -50,7 +51,7 @@ class Peer:
         self.stored_at: float | None = None  # its record; now, if None
 
     def has(self, uid: Uid, version: int) -> None:
-        self.states[uid] = state(uid, version)
+        self.states[uid], self.has_now[uid] = state(uid, version), version
 
     @property
     def listed(self) -> Listed:
@@ -66,6 +67,8 @@ class Peer:
         if kind is Kind.PING:
             return Answer(0, schedule_factor=self.schedule_factor), b""
         uid = parts[0].uid
+        if 0 < self.has_now.get(uid, 0) <= parts[0].version:
+            return Answer(0, (Result(uid, refused=NOTHING_NEWER.refused),)), b""
         if uid in self.refuses:
             return Answer(0, (Result(uid, refused=self.refuses[uid]),)), b""
         return Answer(0, (Result(uid, size=len(self.states[uid])),)), self.states[uid]

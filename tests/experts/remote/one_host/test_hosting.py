@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experts.directory.records import NoAnswer
+from experts.directory.records import LIFETIME, NoAnswer
 from experts.host.files import StateFiles
 from experts.host.trained_expert import TrainedExpert
 from experts.remote.copying import MOST_ROLLBACKS
@@ -162,6 +162,92 @@ def test_an_expert_that_cannot_be_written_is_kept_and_no_copy_announced(scene: S
         await asyncio.sleep(TIMES.copy + SETTLED)
         assert scene.experts.keys() == {B, C, D}
         assert scene.hosting.holdings.copies == {A: 9}
+
+    scene.play(course)
+
+
+def test_one_expert_that_cannot_be_saved_keeps_no_other_from_it(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def fails(_self: StateFiles, uid: Any, *_: Any) -> bool:
+        if uid == A:
+            raise RuntimeError("no such tensor")
+        return write(_self, uid, *_)
+
+    write = StateFiles.write
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        for expert in scene.experts.values():
+            expert.version = 7
+        monkeypatch.setattr(StateFiles, "write", fails)
+        await asyncio.sleep(TIMES.copy + TIMES.look)
+        assert scene.files == {A: 0, B: 7, C: 7, D: 7}
+        report = await scene.hosting.report()
+        assert report.problem.startswith("expert 0.0 could not be saved (RuntimeError('no such tensor'))")
+        assert await scene.hosting.stop() == [A]
+
+    scene.play(course)
+
+
+def test_states_without_new_steps_are_neither_written_nor_copied(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    written: list[Any] = []
+    write = StateFiles.write
+
+    def counting(self: StateFiles, uid: Any, *more: Any) -> bool:
+        written.append(uid)
+        return write(self, uid, *more)
+
+    monkeypatch.setattr(StateFiles, "write", counting)
+    other = Peer("other", {A: 5, B: 5})
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        assert sorted(written) == [A, B, C, D]
+        assert len(other.asked) == 2
+        await asyncio.sleep(5 * TIMES.copy)
+        assert sorted(written) == [A, B, C, D]
+        assert 8 <= len(other.asked) <= 12, "a question each two minutes, as before"
+        other.has(A, 6)
+        scene.experts[C].version = 1
+        await asyncio.sleep(TIMES.copy + TIMES.look)
+        assert sorted(written[4:]) == [A, C]
+
+    scene.play(course)
+
+
+def test_a_copy_of_an_earlier_process_is_announced_though_there_is_nothing_newer(scene: Scene):
+    other = Peer("other", {A: 5, B: 5, C: 5, D: 5})
+    StateFiles(scene.folder, SETTINGS).write(A, 5, state(A, 5))
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        scene.hosting._copying.had.discard(A)
+        await asyncio.sleep(TIMES.copy + TIMES.look)
+        assert scene.hosting.holdings.copies[A] == 5
+
+    scene.play(course)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"), [("record", "does not take this host's record"), ("DHT", "the DHT names no hosts")]
+)
+def test_the_volunteer_is_told_why_no_experts_are_served(scene: Scene, trouble: str, told: str):
+    async def course() -> None:
+        async def problem() -> str:
+            return (await scene.hosting.report()).problem
+
+        if trouble == "record":
+            scene.directory.is_stored = False
+        else:
+            scene.directory.error = NoAnswer()
+        await asyncio.sleep(LIFETIME - 1.0)
+        assert await problem() == "", "it may be a moment"
+        await asyncio.sleep(2.0)
+        assert told in await problem()
+        scene.directory.error, scene.directory.is_stored = None, True
+        await asyncio.sleep(TIMES.look)
+        assert await problem() == ""
 
     scene.play(course)
 

@@ -62,12 +62,15 @@ def test_while_the_coordinator_is_away_only_experts_with_a_file_are_served(scene
         await asyncio.sleep(SETTLED + ANSWER)
         assert scene.hosting.holdings.serves == {B: 5, C: 2}
         assert scene.hosting.worker.computing.schedule_factor == 0.0, "nobody knows how far the run is"
+        told = (await scene.hosting.report()).problem
+        assert told.startswith(f"the coordinator ({coordinator.peer_id.to_base58()}) does not answer")
         await asyncio.sleep(TIMES.copy)
         assert scene.hosting.holdings.serves == {B: 5, C: 2}, "A may have been trained, and D as well"
         assert all(stored.serves.keys() <= {B, C} for stored in scene.directory.stored)
         coordinator.hangs = False
         await asyncio.sleep(SETTLED + ANSWER)
         assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
+        assert (await scene.hosting.report()).problem == ""
 
     scene.play(course)
 
