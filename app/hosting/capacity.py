@@ -1,5 +1,6 @@
 """How many experts a machine takes. The figures are estimates, as those for trainers are."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,21 +14,25 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import longest_state
 
 BYTES = 16  # of a parameter in memory: itself, its gradient, and Adam's two moments
-STATES = "experts"  # folder of states, in that of the run
 SHARE = 0.5  # of the free memory that is taken unasked
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is free, in bytes; on the disk with what this host's own states take, which are replaced."""
+    """What is free, in bytes; on the disk with what this host's own states take, which are replaced or removed."""
 
     memory: float
     disk: float
 
 
-def measure(peer_folder: Path, run_folder: Path) -> Room:
+def states_folder(run_folder: Path, authority: bytes) -> Path:
+    """A host's states, which are another folder for a run that was begun anew, with another authority's public key."""
+    return run_folder / f"experts-{hashlib.sha256(authority).hexdigest()[:8]}"
+
+
+def measure(peer_folder: Path, states: Path) -> Room:
     """Look at this machine, and at the disk of a host's folder, in which it may have served the run before."""
-    own = sum(file.stat().st_size for file in (run_folder / STATES).glob("*") if file.is_file())
+    own = sum(file.stat().st_size for file in states.glob("*") if file.is_file())
     return Room(float(psutil.virtual_memory().available), disk_free(peer_folder) + own)
 
 

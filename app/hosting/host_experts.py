@@ -84,12 +84,13 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
         )
     with timer("checking this machine"):
         with loading_libraries():
-            from app.hosting.capacity import capacity, measure
+            from app.hosting.capacity import capacity, measure, states_folder
             from experts.host.settings import settings_of
 
         settings = settings_of(run)
         assert settings is not None, "the run has experts"
-        room = capacity(settings, measure(guest.peer_folder, guest.run_folder(run)), options.experts)
+        folder = states_folder(guest.run_folder(run), guest.answer.authority)
+        room = capacity(settings, measure(peer_folder, folder), options.experts)
     host = Host(guest.settle(run, timer), settings, room)
     for line in plan(host.admitted.run, settings, room, host.admitted.gate.own.user):
         say(one_line(line))

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from hivemind.dht import DHT
 
-from app.hosting.capacity import STATES
+from app.hosting.capacity import states_folder
 from app.hosting.console import HostConsole
 from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
@@ -76,7 +76,8 @@ def serve(
             swarm = Swarm(p2p, identity, gate, admitted.answer.manifest.fingerprint, directory)
             assert run.experts is not None
             limits = HostLimits(arrive=max(HostLimits.arrive, run.experts.timeout))  # trainers wait for so long
-            hosting = loop.call(_begin(swarm, settings, capacity, admitted.run_folder / STATES, limits))
+            folder = states_folder(admitted.run_folder, gate.authority)
+            hosting = loop.call(_begin(swarm, settings, capacity, folder, limits))
             device = f"host of experts, {device_name(torch.device('cpu'))}"
             session = HostSession(SessionPublisher(run.name, identity, dht, device=device, gate=gate))
             _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, session)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.hosting.capacity import STATES, Room, capacity, measure
+from app.hosting.capacity import Room, capacity, measure, states_folder
 from app.join.machine_checks import DISK, PROGRAM
 from app.join.problems import ProblemKind
 from experts.directory.records import MOST_EXPERTS
@@ -45,13 +45,16 @@ def test_what_a_host_has_written_itself_is_room_for_the_same_experts(tmp_path: P
     of_file = longest_state(SETTINGS)
     free = {"disk": DISK + 10 * of_file}
     monkeypatch.setattr("app.hosting.capacity.disk_free", lambda folder: free["disk"])
-    before = measure(tmp_path, tmp_path / "run")
-    (tmp_path / "run" / STATES).mkdir(parents=True)
+    folder = states_folder(tmp_path / "run", b"authority")
+    before = measure(tmp_path, folder)
+    folder.mkdir(parents=True)
     for number in range(10):
-        with (tmp_path / "run" / STATES / f"0.{number}.safetensors").open("wb") as file:
+        with (folder / f"0.{number}.safetensors").open("wb") as file:
             file.truncate(of_file)
     free["disk"] = DISK
-    again = measure(tmp_path, tmp_path / "run")
+    again = measure(tmp_path, folder)
+    anew = measure(tmp_path, states_folder(tmp_path / "run", b"authority of a run that was begun anew"))
+    assert anew.disk == DISK
     assert before.disk == again.disk
     assert capacity(SETTINGS, Room(PLENTY, again.disk), None) == 10
 

@@ -79,7 +79,7 @@ class Hosted:
 
     def files(self, name: str) -> dict[Uid, int]:
         """The steps of the states in a host's files; none if it has no folder for them yet."""
-        folders = list((self.swarm.folder / "peers" / name).glob("*/experts"))
+        folders = list((self.swarm.folder / "peers" / name).glob("*/experts-*"))
         return self.states_in(folders[0]) if folders else {}
 
     def states_in(self, folder: Path) -> dict[Uid, int]:
@@ -88,7 +88,7 @@ class Hosted:
 
     def have_learned(self, name: str) -> bool:
         """Whether the experts in a host's files are others than they were at the beginning."""
-        (folder,) = (self.swarm.folder / "peers" / name).glob("*/experts")
+        (folder,) = (self.swarm.folder / "peers" / name).glob("*/experts-*")
         experts = self._experts_in(folder).items()
         return all(not torch.equal(one.network.out.weight, one.settings.new(uid).out.weight) for uid, one in experts)
 
