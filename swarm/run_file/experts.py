@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from swarm.run_file.section import Count, Seconds, Section
 
-MOST_EXPERTS = 4096  # trainers look at all that are alive
+LARGEST_GRID = 4096  # trainers look at all that are alive
 
 
 class ExpertsSection(Section):
@@ -29,8 +29,8 @@ class ExpertsSection(Section):
     def grid_fits(self) -> "ExpertsSection":
         """There are enough experts for a row, and not too many to look at."""
         count = math.prod(self.grid)
-        if count > MOST_EXPERTS:
-            raise ValueError(f"grid must have room for at most {MOST_EXPERTS} experts, got {self.grid} for {count}")
+        if count > LARGEST_GRID:
+            raise ValueError(f"grid must have room for at most {LARGEST_GRID} experts, got {self.grid} for {count}")
         if self.experts_of_a_row > count:
             raise ValueError(
                 f"experts_of_a_row must be at most the number of experts in the grid, got {self.experts_of_a_row} "
