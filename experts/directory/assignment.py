@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from experts.grid import Grid, Uid, all_uids
 
+SAFE = 2  # hosts
+
 
 @dataclass(frozen=True)
 class Holdings:
@@ -62,6 +64,13 @@ def not_taken_over(own: Holdings, others: Sequence[Holdings]) -> set[Uid]:
     staying = [host for host in others if not host.leaves]
     served, copied = _most(host.serves for host in staying), _most(host.copies for host in staying)
     return {uid for uid, version in own.serves.items() if uid in copied and served.get(uid, -1) < version}
+
+
+def safe_elsewhere(versions: Mapping[Uid, int], others: Sequence[Holdings]) -> set[Uid]:
+    """Experts of which so many others as to be safe, and stay, have these versions or newer ones."""
+    staying = [host for host in others if not host.leaves]
+    held = [_most((host.serves, host.copies)) for host in staying]
+    return {uid for uid, version in versions.items() if sum(has.get(uid, -1) >= version for has in held) >= SAFE}
 
 
 def at_least(hosts: Sequence[Holdings], seen: Mapping[tuple[str, Uid], int]) -> list[Holdings]:

@@ -62,6 +62,16 @@ class StateFiles:
                 self._versions[uid] = expert.version
             return expert
 
+    def remove(self, uid: Uid) -> None:
+        """Keep an expert's file no longer.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        with self._lock:
+            self._path(uid).unlink(missing_ok=True)
+            self._versions.pop(uid, None)
+
     def _read(self, uid: Uid) -> TrainedExpert | None:
         try:
             path = self._path(uid)

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
-from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, servers
+from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, safe_elsewhere, servers
 from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
 from experts.grid import Uid
 from experts.host.computing import Computing
@@ -62,6 +63,10 @@ class Swarm:
     run: str
     directory: Directory
 
+    def connect(self, settings: ExpertSettings, peer_id: PeerID) -> HostConnection:
+        """A connection to a host, or to the coordinator."""
+        return HostConnection(self.p2p, Greeting(self.gate, self.run, settings), settings, peer_id)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -93,10 +98,11 @@ class Hosting:
         self._service = ExpertService(swarm.p2p, swarm.gate, swarm.run, settings, self.worker)
         self._peer = swarm.identity.peer_id.to_base58()
         copying = CopyTimes(times.copy, times.transfer, times.transfers)
-        self._copying = Copying(self._connect, settings, self._files, copying)
+        connect = partial(swarm.connect, settings)
+        self._copying = Copying(connect, settings, self._files, copying)
         self._follow_schedule(0.0)  # experts stay as they are until the coordinator has told where the run is
         self._recovering = Recovering(
-            self._connect,
+            connect,
             lambda: swarm.gate.notices.coordinator,
             settings,
             self._files,
@@ -254,6 +260,9 @@ class Hosting:
         if self.holdings.serves.keys() != before:
             await self._publish()
         self._copying.follow(others, servers(holdings))
+        kept = self.holdings.serves.keys() | to_have.serves | to_have.copies
+        for uid in safe_elsewhere(self._files.versions, holdings) - kept:
+            await asyncio.to_thread(self._files.remove, uid)
 
     async def _serve(self, to_have: Assignment) -> None:
         experts = self.worker.computing.experts
@@ -268,7 +277,7 @@ class Hosting:
             logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)
             self._copying.had.discard(uid)
-        self._copying.had &= to_have.copies  # the files of others stay: one may be the last
+        self._copying.had &= to_have.copies
 
     async def _publish(self) -> None:
         load, directory = self.worker.queue.load, self._swarm.directory
@@ -299,11 +308,6 @@ class Hosting:
         self._unsaved.pop(uid, None)
         self._saved_at[uid] = clock.now()
         return True
-
-    def _connect(self, peer_id: PeerID) -> HostConnection:
-        swarm = self._swarm
-        greeting = Greeting(swarm.gate, swarm.run, self._settings)
-        return HostConnection(swarm.p2p, greeting, self._settings, peer_id)
 
 
 def _snapshot(expert: TrainedExpert) -> tuple[int, bytes]:

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable, Set
 from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
 from experts.directory.assignment import servers
@@ -19,9 +19,7 @@ from experts.host.computing import Computing
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.worker import Worker
-from experts.remote.connection import HostConnection
 from experts.remote.copying import Copying, CopyTimes
-from experts.remote.greeting import Greeting
 from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
 from swarm.errors import SwarmError
@@ -119,8 +117,5 @@ class StateCollection:
         return {uid for serves in served for uid, version in serves.items() if version > ours.get(uid, 0)}
 
     def _copying(self, patience: float) -> Copying:
-        return Copying(self._connect, self._settings, self.files, CopyTimes(every=ONCE, host=patience))
-
-    def _connect(self, peer_id: PeerID) -> HostConnection:
-        swarm = self._swarm
-        return HostConnection(swarm.p2p, Greeting(swarm.gate, swarm.run, self._settings), self._settings, peer_id)
+        connect = partial(self._swarm.connect, self._settings)
+        return Copying(connect, self._settings, self.files, CopyTimes(every=ONCE, host=patience))

@@ -1,14 +1,12 @@
 """A host in virtual time: when it serves, saves and copies, whatever the DHT, other hosts and the disk do."""
 
 import asyncio
-from concurrent.futures import TimeoutError as SlowDHT
 from typing import Any
 
 import pytest
 
 from experts.directory.records import LIFETIME, NoAnswer
 from experts.host.files import StateFiles
-from experts.host.trained_expert import TrainedExpert
 from experts.remote.copying import MOST_ROLLBACKS
 from experts.versions import STEPS
 from swarm import clock
@@ -166,6 +164,28 @@ def test_an_expert_that_cannot_be_written_is_kept_and_no_copy_announced(scene: S
     scene.play(course)
 
 
+def test_a_file_of_no_use_is_removed_once_two_others_have_as_new_a_state(scene: Scene):
+    first, second = Peer("first", {A: 5, B: 5, C: 5}), Peer("second", {})
+    for uid in (A, B, C, D):
+        StateFiles(scene.folder, SETTINGS).write(uid, 5, state(uid, 5))
+    scene.hosting._capacity = 1
+
+    async def course() -> None:
+        second.copies = {A: 5, B: 4}
+        scene.list(first, second)
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.serves == {D: 5}
+        assert scene.files == {B: 5, C: 5, D: 5}, "B and C have one such state elsewhere"
+        second.copies, second.leaves = {B: 5, C: 5, D: 5}, True
+        await asyncio.sleep(2 * TIMES.look)
+        assert scene.files == {B: 5, C: 5, D: 5}
+        second.leaves = False
+        await asyncio.sleep(2 * TIMES.look)
+        assert scene.files == scene.hosting.holdings.serves == {D: 5}
+
+    scene.play(course)
+
+
 def test_one_expert_that_cannot_be_saved_keeps_no_other_from_it(scene: Scene, monkeypatch: pytest.MonkeyPatch):
     def fails(_self: StateFiles, uid: Any, *_: Any) -> bool:
         if uid == A:
@@ -260,95 +280,5 @@ def test_a_record_that_is_not_stored_is_stored_at_the_next_look(scene: Scene):
         await asyncio.sleep(100.0)
         assert len(scene.directory.stored) - usual >= 18
         assert usual <= 13
-
-    scene.play(course)
-
-
-def test_a_host_that_leaves_waits_until_its_standby_serves_the_last_states(scene: Scene):
-    standby = Peer("standby", {})
-
-    async def course() -> None:
-        standby.copies = {A: 0, B: 0}
-        scene.list(standby)
-        await asyncio.sleep(SETTLED)
-        scene.experts.update({uid: TrainedExpert(uid, SETTINGS) for uid in (A, B, C, D)})  # C and D have no standby
-        scene.experts[A].version = scene.experts[B].version = 9
-        leaving = asyncio.create_task(scene.hosting.stop())
-        await asyncio.sleep(2 * TIMES.look)
-        assert scene.files == {A: 9, B: 9, C: 0, D: 0}
-        record = scene.directory.stored[-1]
-        assert record.leaves and record.serves == {A: 9, B: 9, C: 0, D: 0}
-        assert not leaving.done()
-        standby.versions, standby.copies = {A: 9}, {B: 9}
-        await asyncio.sleep(TIMES.look)
-        assert not leaving.done()
-        standby.versions, standby.copies = {A: 9, B: 9}, {}
-        await asyncio.sleep(TIMES.look)
-        assert leaving.done() and leaving.result() == []
-        assert not scene.directory.stored[-1].serves
-
-    scene.play(course)
-
-
-@pytest.mark.parametrize("trouble", ["a standby that hangs", "all leave", "no answer"])
-def test_leaving_has_an_end(scene: Scene, trouble: str):
-    other = Peer("other", {})
-
-    async def course() -> None:
-        await asyncio.sleep(SETTLED)
-        assert scene.experts.keys() == {A, B, C, D}
-        other.copies, other.leaves = dict.fromkeys((A, B, C, D), 0), trouble == "all leave"
-        scene.list(other)
-        scene.directory.error = NoAnswer() if trouble == "no answer" else None
-        began = clock.now()
-        assert await scene.hosting.stop() == []
-        assert clock.now() - began == (0.0 if trouble == "all leave" else TIMES.handover)
-
-    scene.play(course)
-
-
-@pytest.mark.parametrize("error", [NoAnswer(), SlowDHT()])
-@pytest.mark.parametrize("first", [True, False])
-def test_a_moment_without_an_answer_of_the_dht_does_not_end_the_handover(scene: Scene, error: Exception, first: bool):
-    standby = Peer("standby", {})
-
-    async def course() -> None:
-        await asyncio.sleep(SETTLED)
-        scene.experts[A].version = 9
-        standby.copies = {A: 0}
-        scene.list(standby)
-        scene.directory.error = error if first else None
-        leaving = asyncio.create_task(scene.hosting.stop())
-        await asyncio.sleep(TIMES.look / 2)
-        assert scene.directory.stored[-1].leaves, "standbys hear of it although we hear of nobody"
-        scene.directory.error = None if first else error
-        await asyncio.sleep(TIMES.look)
-        assert not leaving.done()
-        scene.directory.error, standby.versions, standby.copies = None, {A: 9}, {}
-        await asyncio.sleep(TIMES.look)
-        assert leaving.done()
-
-    scene.play(course)
-
-
-def test_a_standby_fetches_the_last_states_of_a_host_that_leaves_at_once_and_serves_them_from_then_on(scene: Scene):
-    other = Peer("other", {A: 5, B: 5, C: 5, D: 5})
-
-    async def course() -> None:
-        scene.list(other)
-        await asyncio.sleep(SETTLED)
-        assert scene.hosting.holdings.copies == {A: 5, B: 5, C: 5, D: 5}
-        other.asked.clear()
-        other.leaves = True
-        for uid, version in ((A, 9), (B, 5), (C, 7), (D, 8)):
-            other.has(uid, version)
-            other.versions[uid] = version
-        other.hangs = True
-        await asyncio.sleep(2 * TIMES.look)
-        assert scene.hosting.holdings.serves == {B: 5}, "of the others there are more steps to be had"
-        other.hangs = False
-        await asyncio.sleep(TIMES.transfer + 2 * TIMES.look)
-        assert sorted(set(other.asked)) == [A, C, D]
-        assert scene.hosting.holdings.serves == {A: 9, B: 5, C: 7, D: 8}
 
     scene.play(course)

@@ -10,7 +10,6 @@ from experts.directory.records import LIFETIME, NoAnswer
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import BUSY
-from experts.remote import state_collection
 from experts.remote.state_collection import LOOK_AGAIN, TRIES, Collected, StateCollection
 from swarm.errors import SwarmError
 from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
@@ -21,8 +20,7 @@ PATIENCE = 600.0
 
 
 @pytest.fixture
-def collection(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateCollection:
-    monkeypatch.setattr(state_collection, "HostConnection", lambda *arguments: scene.peers[arguments[-1]])
+def collection(scene: Scene, tmp_path: Path) -> StateCollection:
     return StateCollection(scene.hosting._swarm, SETTINGS, tmp_path / "kept", lambda: 1.0)
 
 
