@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from trainer.data import Batch
 from trainer.experts import ReachedExperts
 from trainer.model import PretrainingModel
 
+LEAST_ANSWERED = 0.9  # of the calls of experts; with fewer answers, the loss is that of another model
 LARGEST_EXPONENT = 700.0  # the exponential of more is no float
 
 
@@ -200,17 +201,27 @@ class Evaluator:
             return evaluate(self.model, _while(goes_on, self._held_out), autocast=self._autocast)
         return None
 
-    def _loss_with_experts(self, goes_on: Callable[[], bool]) -> float | None:
-        """The held-out loss with the experts that answer; None if there are none or it was given up."""
+    def _loss_with_experts(self, stop: threading.Event) -> float | None:
+        """The held-out loss with experts; None if `stop` was set, or too few calls were answered to tell of it."""
         term = self.model.expert_term
         if term is None or self._experts is None or not self._experts.caller.alive():
             return None
-        term.mixture.caller = self._experts.caller
+        term.mixture.caller = caller = self._experts.caller
+        before = replace(caller.counts)
         try:
             found = self._evaluate(goes_on)
         finally:
             term.mixture.caller = NoExperts()
-        return None if found is None else found.masked_lm_loss
+        calls, answered = caller.counts.asked - before.asked, caller.counts.answered - before.answered
+        if found is None or not math.isfinite(found.masked_lm_loss):
+            return None
+        if answered < max(1, LEAST_ANSWERED * calls):
+            self._context.say(
+                f"Only {answered:,} of {calls:,} calls of experts were answered, so the held-out loss with them is not "
+                "known."
+            )
+            return None
+        return found.masked_lm_loss
 
     def close(self) -> None:
         """Reach no more experts; before the DHT is shut down."""
