@@ -37,6 +37,7 @@ from swarm.identity import Identity
 from swarm.logging.logs import log_failure
 
 PATIENCE = 600.0  # seconds for the states of one checkpoint to come
+MOST_NAMED = 8  # experts in a message
 CLOSING = 5.0  # seconds for streams to end
 GO_BACK = f"; `sahaj admin LINK restore STEP` takes them back to a checkpoint that has {file_names.EXPERTS}"
 FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
@@ -226,7 +227,11 @@ class ExpertStates:
     def _bring_up_to_date(self) -> None:
         collected = self._collect()
         if collected.missing:
-            self._say(f"problem: the states of {collected.missing} experts did not arrive; older ones are kept")
+            missing = [f"{'.'.join(map(str, uid))} of {peer}" for uid, peer in collected.missing.items()]
+            self._say(
+                f"problem: the states of {len(missing)} experts did not arrive ({', '.join(missing[:MOST_NAMED])}"
+                f"{', ...' if len(missing) > MOST_NAMED else ''}); older ones are kept; see that these hosts answer"
+            )
 
     def _roll_back(self, rollback: _Rollback) -> bool:
         """Whether it is over; not while hosts may still be found, which may have experts of which we have no state."""

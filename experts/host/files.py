@@ -76,7 +76,7 @@ class StateFiles:
         try:
             path = self._path(uid)
             if path.stat().st_size > longest_state(self._settings):
-                raise ValueError("too long")
+                raise ValueError(f"longer than the {longest_state(self._settings):,} bytes of a state")
             return from_bytes(uid, self._settings, path.read_bytes())
         except FileNotFoundError:
             return None

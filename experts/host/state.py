@@ -43,13 +43,13 @@ def from_bytes(uid: Uid, settings: ExpertSettings, state: bytes) -> TrainedExper
         ValueError: it is no state of such an expert.
     """
     if len(state) > longest_state(settings):
-        raise ValueError(f"a state of {len(state):,} bytes")
+        raise ValueError(f"{len(state):,} bytes, more than the {longest_state(settings):,} of a state")
     try:
         tensors = load(state)
     except Exception as error:  # beside its own error, safetensors raises KeyError, AssertionError and more
         raise ValueError(f"not a state of an expert: {error!r:.200}") from None
-    version = _number(tensors.pop("version", None), torch.int64)
-    steps = _number(tensors.pop("steps", None), torch.float32)
+    version = _number(tensors, "version", torch.int64)
+    steps = _number(tensors, "steps", torch.float32)
     expert = TrainedExpert(uid, settings, int(version))
     for name, parameter in expert.network.named_parameters():
         value, mean, variance = (_alike(tensors, key, parameter) for key in (name, f"{name}.mean", f"{name}.variance"))
@@ -73,9 +73,10 @@ def _no_moments(parameter: Tensor) -> dict[str, Tensor]:
     return {"exp_avg": zeros, "exp_avg_sq": zeros.clone(), "step": torch.tensor(0.0)}
 
 
-def _number(tensor: Tensor | None, dtype: torch.dtype) -> float:
+def _number(tensors: dict[str, Tensor], name: str, dtype: torch.dtype) -> float:
+    tensor = tensors.pop(name, None)
     if tensor is None or tensor.shape or tensor.dtype != dtype or not 0 <= tensor.item() <= MAX_VERSION:
-        raise ValueError("no count of steps")
+        raise ValueError(f"{name}: no number from 0 to {MAX_VERSION} in {dtype}")
     return tensor.item()
 
 

@@ -4,7 +4,7 @@ A host asks for them before it serves an expert (`experts/remote/recovering.py`)
 """
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ class Collected:
     """How a collection went."""
 
     fresh: int  # states that came and were newer than ours
-    missing: int  # that hosts have and that did not come
+    missing: Mapping[Uid, str]  # those that did not come, with the peer that serves them
 
 
 class StateCollection:
@@ -54,6 +54,7 @@ class StateCollection:
         self._service = ExpertService(
             swarm.p2p, swarm.gate, swarm.run, settings, self._worker, self.files, schedule_factor
         )
+        self._serving: Mapping[Uid, str] = {}  # by peer id, as of the last look
         self._working: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -81,15 +82,15 @@ class StateCollection:
         before, copying = self.files.versions, self._copying(patience)
         try:
             async with within(patience):
-                missing = await self._collect(copying, look_again)
+                await self._collect(copying, look_again)
         except asyncio.TimeoutError:
-            missing = copying.wanted - copying.came
+            logger.info(f"states of experts did not come within {patience:.0f} s")
         finally:
             await copying.stop()
         fresh = [uid for uid, version in self.files.versions.items() if version > before.get(uid, -1)]
-        return Collected(len(fresh), len(missing))
+        return Collected(len(fresh), {uid: self._serving[uid] for uid in sorted(copying.wanted - copying.came)})
 
-    async def _collect(self, copying: Copying, look_again: float) -> Set[Uid]:
+    async def _collect(self, copying: Copying, look_again: float) -> None:
         unanswered = 0
         while True:
             try:
@@ -98,17 +99,19 @@ class StateCollection:
                 logger.info(str(error))
                 unanswered += 1
                 if unanswered == TRIES:
-                    return copying.wanted - copying.came
+                    return
                 await asyncio.sleep(look_again)
                 continue
             except SlowDHT:
                 raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
-            unanswered, serving = 0, servers([host.holdings for host in listed])
-            copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # nothing comes of what is gone
-            copying.follow(listed, serving)
+            unanswered, self._serving = 0, servers([host.holdings for host in listed])
+            copying.wanted = (
+                self._newer(listed) | copying.wanted
+            ) & self._serving.keys()  # nothing comes of what is gone
+            copying.follow(listed, self._serving)
             await copying.wait()
             if copying.wanted <= copying.came:
-                return frozenset()
+                return
             await asyncio.sleep(look_again)
 
     def _newer(self, listed: list[Listed]) -> Set[Uid]:

@@ -128,8 +128,9 @@ def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSett
     check_parts(request.parts)
     direction = Direction(request.kind.value)
     copies = 2 if direction is Direction.BACKWARD else 1
-    if sum(part.rows for part in request.parts) > limits.request_rows:
-        raise ValueError("too many rows in a request")
+    rows = sum(part.rows for part in request.parts)
+    if rows > limits.request_rows:
+        raise ValueError(f"{rows:,} rows in a request, more than {limits.request_rows:,}")
     calls, at, view = [], 0, memoryview(payload)  # megabytes are not copied
     for part in request.parts:
         if not 0 < part.rows <= limits.request_rows or part.version < 0:
@@ -144,8 +145,10 @@ def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSett
 
 def check_parts(parts: tuple[Part, ...]) -> None:
     """Raises ValueError if there are too many, or two of them are for the same expert."""
-    if len(parts) > MOST_PARTS or len({part.uid for part in parts}) < len(parts):
-        raise ValueError(f"{len(parts)} parts, or several for one expert")
+    if len(parts) > MOST_PARTS:
+        raise ValueError(f"{len(parts)} parts in a request, more than {MOST_PARTS}")
+    if len({part.uid for part in parts}) < len(parts):
+        raise ValueError("several parts for one expert")
 
 
 def split(answer: Answer, payload: bytes, asked: tuple[Part, ...]) -> dict[Uid, tuple[Result, bytes]]:

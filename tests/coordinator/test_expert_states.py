@@ -36,7 +36,7 @@ class Kept:
     def __init__(self, folder: Path):
         self.folder, self.said = folder, list[str]()
         self.files = StateFiles(folder / "experts", SETTINGS)
-        self.goes_on, self.collections, self.missing = threading.Event(), 0, 0
+        self.goes_on, self.collections, self.missing = threading.Event(), 0, dict[tuple[int, ...], str]()
         self.error: Exception | None = None
         self.closed, self.now = False, 1e9
         self.hosts: Any = [SimpleNamespace(holdings=Holdings("host"))]
@@ -125,11 +125,11 @@ def test_when_states_do_not_come_the_older_ones_are_written_and_that_is_told(kep
 
 
 def test_missing_states_are_told(kept: Kept):
-    kept.missing = 2
+    kept.missing = {A: "12D3KooW", B: "12D3KooX"}
     kept.goes_on.set()
     kept.states.collect_for(kept.checkpoint(100))
     wait_until(lambda: not kept.states.pending, "end of it")
-    assert "2 experts" in kept.said[0]
+    assert "2 experts did not arrive (0.0 of 12D3KooW, 0.1 of 12D3KooX)" in kept.said[0]
 
 
 def test_checkpoints_that_wait_share_a_collection(kept: Kept):

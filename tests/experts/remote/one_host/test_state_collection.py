@@ -41,10 +41,10 @@ def test_what_has_more_steps_than_ours_comes_once(scene: Scene, collection: Stat
     first, second = Peer("first", {A: 5, B: 4}), Peer("second", {C: 3, D: 0})
     scene.list(first, second)
     collection.files.write(B, 4, to_bytes(TrainedExpert(B, SETTINGS, 4)))
-    assert collecting(collection) == Collected(fresh=2, missing=0)
+    assert collecting(collection) == Collected(fresh=2, missing={})
     assert collection.files.versions == {A: 5, B: 4, C: 3}
     assert (first.asked, second.asked) == ([A], [C]), "D has learned nothing yet"
-    assert collecting(collection) == Collected(fresh=0, missing=0)
+    assert collecting(collection) == Collected(fresh=0, missing={})
     assert (first.asked, second.asked) == ([A], [C])
 
 
@@ -58,14 +58,14 @@ def test_a_host_that_refuses_is_asked_again(scene: Scene, collection: StateColle
         assert collection.files.versions == {A: 5}
         host.refuses = {}
 
-    assert collecting(collection, it_has_time_again) == Collected(fresh=2, missing=0)
+    assert collecting(collection, it_has_time_again) == Collected(fresh=2, missing={})
 
 
 def test_a_host_that_hangs_keeps_no_other_states_away_and_costs_the_patience(scene: Scene, collection: StateCollection):
     first, second = Peer("first", {A: 5}), Peer("second", {C: 5})
     first.hangs = True
     scene.list(first, second)
-    assert collecting(collection) == Collected(fresh=1, missing=1)
+    assert collecting(collection) == Collected(fresh=1, missing={A: first.peer_id.to_base58()})
     assert collection.files.versions == {C: 5}
 
 
@@ -81,7 +81,7 @@ def test_a_host_that_freezes_holds_a_collection_up_for_a_minute_alone(scene: Sce
 
     async def course() -> None:
         collected, _ = await asyncio.gather(collection.collect(PATIENCE), its_record_expires())
-        assert collected == Collected(fresh=0, missing=0)
+        assert collected == Collected(fresh=0, missing={})
         took.append(asyncio.get_running_loop().time())
 
     in_virtual_time(course)
@@ -97,12 +97,12 @@ def test_what_nobody_serves_any_longer_is_not_waited_for(scene: Scene, collectio
         await asyncio.sleep(LOOK_AGAIN / 2)
         scene.list()
 
-    assert collecting(collection, it_goes) == Collected(fresh=0, missing=0)
+    assert collecting(collection, it_goes) == Collected(fresh=0, missing={})
 
 
 def test_without_hosts_there_is_nothing_to_collect(scene: Scene, collection: StateCollection):
     scene.directory.error = NoAnswer()
-    assert collecting(collection) == Collected(fresh=0, missing=0)
+    assert collecting(collection) == Collected(fresh=0, missing={})
 
 
 def test_a_dht_in_which_nobody_answers_for_a_moment_keeps_no_state_away(scene: Scene, collection: StateCollection):
@@ -114,7 +114,7 @@ def test_a_dht_in_which_nobody_answers_for_a_moment_keeps_no_state_away(scene: S
         await asyncio.sleep(LOOK_AGAIN * (TRIES - 1.5))
         scene.directory.error = None
 
-    assert collecting(collection, it_answers_again) == Collected(fresh=1, missing=0)
+    assert collecting(collection, it_answers_again) == Collected(fresh=1, missing={})
 
 
 def test_a_slow_dht_is_told(scene: Scene, collection: StateCollection):
