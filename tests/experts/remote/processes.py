@@ -87,6 +87,7 @@ def host(folder: Path, name: str, capacity: int) -> None:
     async def started() -> Hosting:
         hosting = Hosting(swarm, SETTINGS, capacity, folder / f"{name}-experts", times=TIMES)
         await hosting.start()
+        hosting.worker.computing.schedule_factor = 1.0  # there is no coordinator that tells it
         return hosting
 
     async def held() -> Holdings:
