@@ -82,7 +82,7 @@ class PassAuthorizer(AuthorizerBase):
 
 
 class PassValidator(RSASignatureValidator):
-    """Signs our records and checks all. A subkey is the author's if it holds their public key or peer id."""
+    """Signs our records and checks all. A subkey is the author's if it is their public key."""
 
     _SEALED = re.compile(rb"\[author:([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)\]\Z")
 
@@ -128,7 +128,8 @@ class PassValidator(RSASignatureValidator):
             raise PassRefused(f"{peer_id} wrote a record that would stay for too long")
         if record.key == self._notices and not is_coordinators(shown):  # others' would fill the answers to all peers
             raise PassRefused(f"{peer_id} wrote notices, and is not the coordinator")
-        if not _is_own_subkey(record.subkey, key_bytes, peer_id):
+        # to the byte: with more than one subkey, one author would count as several
+        if MSGPackSerializer.loads(record.subkey) != self.PUBLIC_KEY_FORMAT.replace(b"_key_", key_bytes):
             raise PassRefused(f"{peer_id} wrote under somebody else's subkey")
 
 
@@ -136,9 +137,3 @@ class PassValidator(RSASignatureValidator):
 def _check_signature(key_bytes: bytes, signed: bytes, signature: bytes) -> None:
     if not RSAPublicKey.from_bytes(key_bytes).verify(signed, signature):
         raise PassRefused(f"{peer_id_of(key_bytes)} did not sign this record")
-
-
-def _is_own_subkey(subkey: bytes, key_bytes: bytes, peer_id: PeerID) -> bool:
-    """Whether it is one of the two that an author has, to the byte: with more, one author would count as several."""
-    owned = RSASignatureValidator.PUBLIC_KEY_FORMAT.replace(b"_key_", key_bytes)
-    return MSGPackSerializer.loads(subkey) in (owned, peer_id.to_bytes())

@@ -214,12 +214,6 @@ def test_everybody_can_check_a_record_and_read_what_was_written(alice: Author, b
     assert MSGPackSerializer.loads(bob.validator.strip_value(record)) == CONTENT
 
 
-def test_a_record_under_ones_peer_id_is_ones_own(alice: Author, bob: Author):
-    own, bobs = (MSGPackSerializer.dumps(one.identity.peer_id.to_bytes()) for one in (alice, bob))
-    assert bob.validator.validate(alice.record(own))
-    assert not bob.validator.validate(alice.record(bobs))
-
-
 def test_nobody_writes_under_the_subkey_of_somebody_else(alice: Author, bob: Author):
     assert not alice.validator.validate(bob.record(MSGPackSerializer.dumps(alice.identity.subkey)))
     assert not alice.validator.validate(bob.record(MSGPackSerializer.dumps(b"nobody's")))
@@ -262,7 +256,7 @@ def test_one_author_has_one_voice_under_a_key(alice: Author, bob: Author):
         spoken = alice.record(MSGPackSerializer.dumps(own.replace(key, key + comment)))
         alice.validator._key_bytes = key
         assert not bob.validator.validate(spoken)
-    for other in (own + b"1", b"1" + own, own + own, peer_id + b"1", peer_id + own):
+    for other in (own + b"1", b"1" + own, own + own, peer_id, peer_id + own):
         assert not bob.validator.validate(alice.record(MSGPackSerializer.dumps(other)))
 
 
