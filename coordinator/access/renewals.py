@@ -11,6 +11,7 @@ import http.client
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import TimeoutError as TooLate
 from urllib.parse import urlsplit
 
 from hivemind.dht import DHT
@@ -34,7 +35,7 @@ from swarm.rate_limit import RateLimit
 logger = logging.getLogger(__name__)
 
 ATTEMPTS, WINDOW = 10, 60.0  # attempts of a peer in a window of so many seconds
-START_TIMEOUT = 30.0  # seconds
+START_TIMEOUT, CLOSE_TIMEOUT = 30.0, 30.0  # seconds
 CHECK_EVERY = 5.0  # seconds between two requests
 REQUEST_TIMEOUT = 5.0  # seconds
 GRACE = 120.0  # seconds after an outage until passes expire again; peers try to renew about once a minute
@@ -113,7 +114,8 @@ def open_renewals(context: ServiceContext, dht: DHT) -> Iterator[None]:
         yield
     finally:
         if p2p is not None:
-            loop.call(p2p.shutdown(), START_TIMEOUT)
+            with contextlib.suppress(TooLate):  # the DHT is gone
+                loop.call(p2p.shutdown(), CLOSE_TIMEOUT)
         loop.stop()
 
 

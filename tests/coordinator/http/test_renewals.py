@@ -4,17 +4,19 @@ import asyncio
 import base64
 import contextlib
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from hivemind.p2p import P2P, PeerID
 
 from app.join.pass_renewal import _ask_over_libp2p
+from coordinator.access import renewals
 from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
 from swarm import clock
@@ -173,3 +175,12 @@ def test_over_real_libp2p(serve: Serve, tmp_path: Path):
     own, strangers = asyncio.run(story())
     assert Renewed.model_validate_json(own or b"").user == "~boat"
     assert Refused.model_validate_json(strangers or b"").error.value == "malformed"
+
+
+def test_a_daemon_that_does_not_answer_at_the_end_hides_no_error_and_leaves_no_thread(monkeypatch: pytest.MonkeyPatch):
+    joined = Mock(_client=AsyncMock(), shutdown=lambda: asyncio.sleep(3600.0))
+    monkeypatch.setattr(renewals, "join_daemon", AsyncMock(return_value=joined))
+    monkeypatch.setattr(renewals, "CLOSE_TIMEOUT", 0.1)
+    with pytest.raises(ZeroDivisionError), open_renewals(Mock(), Mock()):
+        raise ZeroDivisionError
+    assert "renewals" not in {thread.name for thread in threading.enumerate()}
