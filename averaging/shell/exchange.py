@@ -166,7 +166,9 @@ class Exchange:
 
     def chunk(self, to: str, digest: str) -> bytes | None:
         """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
-        return None if self._locked.machine.reducing.has_mean(to, digest) else self._store.get(digest)
+        with self._locked.lock:
+            is_known = self._locked.machine.reducing.has_mean(to, digest)
+        return None if is_known else self._store.get(digest)
 
     async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Make the mean that a machine asks for, and tell it."""

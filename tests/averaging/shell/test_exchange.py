@@ -81,3 +81,16 @@ def test_no_piece_is_signed_for_a_ballot_that_was_given_up(tmp_path: Path) -> No
         await village.end()
 
     in_virtual_time(course)
+
+
+def test_the_trainers_thread_ends_no_round_while_a_chunk_is_looked_up(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        shell = village.add("coordinator", begins=True)
+        asked: list[bool] = []
+        shell.machine.reducing.has_mean = lambda *_: asked.append(shell._locked.lock.locked())  # type: ignore
+        shell._exchange.chunk("asha.0", "0" * 64)
+        assert asked == [True]
+        await village.end()
+
+    in_virtual_time(course)
