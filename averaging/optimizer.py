@@ -111,7 +111,7 @@ class CollaborativeOptimizer:
             self._connection,
             self._aside,
             disk=disk,
-            renew=self._renew,
+            renew=lambda: self._renew(shell),
             planner=partial(plan_round, self._global_step(grid)),
             credentials=one.credentials,
             groups=groups,
@@ -134,17 +134,11 @@ class CollaborativeOptimizer:
         wire_bytes = vector_bytes(grid, averaging.compression)
         return GlobalStep(grid.count, wire_bytes, averaging.target_batch_size, averaging.overlap)
 
-    def _renew(self) -> Contact:
+    def _renew(self, shell: Shell) -> Contact:
         me = self._membership.new_contact()
         self.sessions.append(me.session)
-        self._loop.begin(self._reopen(me))
+        shell.tasks.begin(self._connection.open(me, shell))
         return me
-
-    async def _reopen(self, me: Contact) -> None:
-        try:
-            await self._connection.open(me, self._shell)
-        except Exception as error:
-            self._shell.fail(error)
 
     @property
     def session(self) -> str:

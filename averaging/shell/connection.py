@@ -22,7 +22,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import Authority
 from swarm.identity import Identity
 from swarm.run_file import RunFile
-from swarm.tasks import end_tasks
+from swarm.tasks import Tasks
 
 LOOK_EVERY = 0.25  # seconds between two looks at the streams: which have broken or carry something, and how much
 GOODBYE = 3.0  # seconds for the last words
@@ -74,7 +74,7 @@ class Connection:
         self._session = ""
         self._discovery: Discovery | None = None
         self._puncher: HolePuncher | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._changing = asyncio.Lock()
 
     @property
@@ -97,9 +97,9 @@ class Connection:
             gate = one.gate
             tell = self._discovery.keep(lambda found: shell.contacts(found.values(), gate.notices.on_probation))
             watch = self._watch(self._transport, self._discovery, shell)
-            self._tasks = [asyncio.create_task(tell), asyncio.create_task(watch)]
-            for task in self._tasks:
-                task.add_done_callback(partial(_tell_failure, shell))
+            self._tasks = Tasks(shell.fail)
+            self._tasks.begin(tell)
+            self._tasks.begin(watch)
 
     def send(self, session: str, to: str, message: Message, payload: Payload = None) -> None:
         """Send a message some time soon, or never; never if it is of another session than the open one."""
@@ -110,9 +110,10 @@ class Connection:
         """Wait until the last words are heard, and end the session."""
         if self._transport is not None:
             await self._transport.flush(GOODBYE)
-        if self._discovery is not None:
-            await self._discovery.withdraw()
         async with self._changing:
+            await self._tasks.cancel()  # first, or one of them could have the session listed again
+            if self._discovery is not None:
+                await self._discovery.withdraw()
             await self._close()
 
     async def _watch(self, transport: Transport, discovery: Discovery, shell: Shell) -> None:
@@ -131,15 +132,10 @@ class Connection:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _close(self) -> None:
-        await end_tasks(self._tasks)
+        await self._tasks.cancel()
         if self._puncher is not None:
             await self._puncher.stop()
         if self._transport is not None:
             await self._transport.stop()
             await self._p2p.shutdown()
-        self._transport, self._discovery, self._puncher, self._tasks = None, None, None, []
-
-
-def _tell_failure(shell: Shell, task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        shell.fail(error)
+        self._transport, self._discovery, self._puncher = None, None, None

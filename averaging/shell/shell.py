@@ -7,11 +7,11 @@ steps and disk writes, which run in worker threads.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -35,7 +35,7 @@ from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from averaging.shell.stepping import Stepping
-from averaging.transport.loop import Tasks
+from swarm.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -100,14 +100,13 @@ class Shell:
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
         self._locked = locked = LockedMachine(me, settings, gradients, planner, credentials, self._loop.time(), groups)
-        self._audited = audited
+        self._audited, self.tasks = audited, Tasks(self.fail)
         self._exchange = Exchange(locked, replay, store, aside)
         self.stepping = Stepping(
-            locked, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
+            locked, self._exchange, replay, store, disk, aside, renew, self._carry_out, self.tasks, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
-        self._tasks = Tasks()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
         self._machine.reached(-1, self._loop.time())
 
@@ -129,12 +128,12 @@ class Shell:
 
     def run(self) -> None:
         """Begin to act."""
-        self._spawn(self._tick())
-        self._spawn(self.stepping.run())
+        self.tasks.begin(self._tick())
+        self.tasks.begin(self.stepping.run())
 
     async def stop(self) -> None:
         """Act no more."""
-        await self._tasks.cancel()
+        await self.tasks.cancel()
 
     # -- what happens
 
@@ -294,22 +293,15 @@ class Shell:
                 case Send(to, message):
                     send(to, message)
                 case Average():
-                    self._spawn(self._exchange.average(machine, action, self._carry_out))
+                    self.tasks.begin(self._exchange.average(machine, action, self._carry_out))
                 case Audit():
-                    self._spawn(self._exchange.audit(action, self._audited))
+                    self.tasks.begin(self._exchange.audit(action, self._audited))
                 case Observe():
-                    self._spawn(self._exchange.observe(action, self._audited))
+                    self.tasks.begin(self._exchange.observe(action, self._audited))
                 case _:
                     self.stepping.put(machine, action)
 
-    # -- tasks
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.begin(work).add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
+    # -- its end
 
     def fail(self, error: BaseException) -> None:
         """This peer can go on no longer."""

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from swarm.errors import StorageError
+from swarm.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,6 @@ class Stepping:
         aside: does one thing at a time.
         renew: begins a new session of this peer, and returns its contact.
         carry_out: takes the machine's next actions.
-        spawn: keeps a task.
         applied: see `averaging.shell.shell.Shell`.
     """
 
@@ -66,12 +66,12 @@ class Stepping:
         aside: Executor,
         renew: Callable[[], Contact],
         carry_out: Callable[[], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        tasks: Tasks,
         applied: Callable[[Entry], None],
     ):
         self._locked, self._replay, self._store, self._journal = locked, replay, store, Journal(disk)
         self._exchange, self._aside, self._renew = exchange, aside, renew
-        self._carry_out, self._spawn, self._applied = carry_out, spawn, applied
+        self._carry_out, self._tasks, self._applied = carry_out, tasks, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
         self.round_seconds: float | None = None  # of the header that was applied last
@@ -230,7 +230,7 @@ class Stepping:
     def _keep_trying(self) -> None:
         if not self._tries_again:
             self._tries_again = True
-            self._spawn(self._try_again())
+            self._tasks.begin(self._try_again())
 
     async def _try_again(self) -> None:
         while self._journal.is_behind:

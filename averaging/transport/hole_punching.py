@@ -20,9 +20,8 @@ from hivemind.utils.multiaddr import Multiaddr
 from averaging.log.header import peer_of
 from averaging.transport.calling_out import MOST_CALLED, Calls, Whereabout
 from averaging.transport.contacts_in_dht import Discovery
-from averaging.transport.loop import Tasks
 from swarm.dht.multiaddrs import quic_host
-from swarm.tasks import within
+from swarm.tasks import Tasks, within
 
 logger = get_logger(__name__)
 

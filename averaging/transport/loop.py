@@ -108,31 +108,6 @@ class LoopThread:
         await self._loop.shutdown_asyncgens()
 
 
-class Tasks:
-    """Tasks of an event loop, kept until they have ended: asyncio refers to them weakly."""
-
-    def __init__(self) -> None:
-        self._running: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run it."""
-        return self.keep(asyncio.get_running_loop().create_task(work))
-
-    def keep(self, task: asyncio.Task[Any]) -> "asyncio.Task[Any]":
-        """Keep one that runs already."""
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
-
-    async def cancel(self) -> None:
-        """End all of them."""
-        while self._running:  # one that is about to end may begin another
-            await end_tasks(list(self._running))
-
-
 async def join_daemon(dht: DHT) -> P2P:
     """A connection of this event loop's own to the DHT node's libp2p daemon; shut it down before the DHT."""
     return await P2P.replicate(await asyncio.to_thread(dht.run_coroutine, DHT._get_p2p_daemon_listen_maddr))

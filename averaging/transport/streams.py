@@ -23,7 +23,6 @@ from averaging.bandwidth import OwnLine
 from averaging.log.packing import pack
 from averaging.protocol.messages import Message
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
-from averaging.transport.loop import Tasks
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire_format import (
@@ -40,7 +39,7 @@ from averaging.transport.wire_format import (
 )
 from swarm.access.gate import Gate
 from swarm.access.refusals import NoRoom, count_refusal, is_blocked
-from swarm.tasks import within
+from swarm.tasks import Tasks, within
 
 logger = get_logger(__name__)
 

@@ -1,10 +1,10 @@
-"""A task ends, also if it is cancelled at the moment in which it gets what it waits for."""
+"""A task ends, also if it is cancelled at the moment in which it gets what it waits for; no failure is silent."""
 
 import asyncio
 
 import pytest
 
-from swarm.tasks import end_tasks
+from swarm.tasks import Tasks, end_tasks
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -45,3 +45,26 @@ def test_errors_of_tasks_are_passed_over_and_tasks_that_have_ended_are_left_alon
         assert isinstance(failing.exception(), ValueError)
 
     asyncio.run(course())
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "logged"])
+def test_what_a_task_raises_is_told_once_and_its_cancellation_is_not(
+    is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async def course() -> None:
+        tasks = Tasks(told.append) if is_told else Tasks()
+        tasks.begin(asyncio.sleep(60.0))
+        tasks.begin(fails())
+        await asyncio.sleep(0.01)
+        assert len(tasks) == 1
+        await tasks.cancel()
+
+    asyncio.run(course())
+    logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [str(error) for error in (told if is_told else logged)] == ["no"]
+    assert len(told) + len(logged) == 1
