@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
@@ -83,30 +83,27 @@ class Discovery:
         self._is_called = asyncio.Event()  # by a session that is not listed
 
     async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
-        """Go on for ever, and call back with all contacts after each look that was answered."""
+        """Go on for ever, and call back with all contacts after each look that was answered; its errors are raised."""
         told_at, told = float("-inf"), self._own
         while True:
             self._is_called.clear()
-            with self._next_time("telling of our contact"):
+            try:
                 if clock.now() >= told_at + TELL_EVERY or told != self._own:
                     telling = self._own
                     await self.tell()
                     told_at, told = clock.now(), telling
-            with self._next_time("looking for contacts"):
+            except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
+                logger.debug(f"telling of our contact in the DHT: {error!r}")
+            try:
                 self.listed = await self.look()
+            except Exception as error:
+                logger.debug(f"looking for contacts in the DHT: {error!r}")
+            else:
                 heard(self.listed)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
                 async with within(LOOK_EVERY - LOOK_AGAIN):
                     await self._is_called.wait()
-
-    @contextlib.contextmanager
-    def _next_time(self, what: str) -> Iterator[None]:
-        """No peer is there, or the DHT is slow: the next attempt will tell."""
-        try:
-            yield
-        except Exception as error:
-            logger.debug(f"{what} in the DHT: {error!r}")
 
     @property
     def whereabouts(self) -> dict[str, Whereabouts]:

@@ -8,7 +8,10 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from hivemind.p2p import PeerID
 
+from averaging.bandwidth import NO_CAPS
 from averaging.protocol.messages import Contact
+from averaging.shell.connection import Connection
+from averaging.transport.calling_out import Whereabouts
 from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.gate import Gate
@@ -16,6 +19,7 @@ from swarm.access.user_names import COORDINATOR
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.records import ContactRecord
 from swarm.identity import Identity, load_identity
+from swarm.tasks import within
 from tests.averaging.transport.peers import Guarded
 from tests.support.forked import runs_well
 from tests.support.virtual_time import in_virtual_time
@@ -169,6 +173,44 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
             discovery.connected("stranger.0")
         assert len(looks) - before <= 4.1 / LOOK_AGAIN
         keeping.cancel()
+
+    in_virtual_time(course)
+
+
+def test_an_error_in_what_hears_of_contacts_is_not_taken_for_one_of_the_dht(
+    amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    async def course() -> None:
+        discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
+        monkeypatch.setattr(discovery, "tell", AsyncMock(side_effect=OSError))
+        monkeypatch.setattr(discovery, "look", AsyncMock(side_effect=[OSError, {}]))
+        with pytest.raises(AssertionError, match="of the machine"):
+            async with within(60.0):
+                await discovery.keep(Mock(side_effect=AssertionError("of the machine")))
+
+    in_virtual_time(course)
+
+
+def test_no_record_is_stored_after_the_one_that_withdraws_a_session(amina: Identity, monkeypatch: pytest.MonkeyPatch):
+    async def course() -> None:
+        connection, stored = Connection(Mock(caps=NO_CAPS)), list[str]()
+        discovery = connection._discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
+
+        async def withdraw() -> None:
+            discovery.is_at(Whereabouts(("elsewhere",)))
+            await asyncio.sleep(2.0)
+            stored.append("withdrawn")
+
+        async def tell() -> None:
+            stored.append("there")
+
+        monkeypatch.setattr(discovery, "tell", tell)
+        monkeypatch.setattr(discovery, "look", AsyncMock(return_value={}))
+        monkeypatch.setattr(discovery, "withdraw", withdraw)
+        connection._tasks.begin(discovery.keep(Mock()))
+        await asyncio.sleep(LOOK_AGAIN)
+        await connection.leave()
+        assert stored == ["there", "withdrawn"]
 
     in_virtual_time(course)
 
