@@ -9,7 +9,6 @@ from averaging.transport.limits import Limits
 from averaging.transport.stream import Outbox, Stream
 from averaging.transport.wire_format import FrameKind, Lane, is_session_of
 
-ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
 LOOK_EVERY = 0.02  # seconds, while something is waited for
 
 
@@ -34,7 +33,6 @@ class Remote:
         self.opening: set[Lane] = set()
         self._pauses = dict.fromkeys(Lane, limits.first_retry)  # after the next failure, in seconds
         self._retry_at = dict.fromkeys(Lane, float("-inf"))
-        self._asked_at = float("-inf")
         self._active_at = time.monotonic()
 
     def on(self, lane: Lane) -> list[Stream]:
@@ -44,18 +42,6 @@ class Remote:
     def needs_stream(self, lane: Lane) -> bool:
         """Whether one is to be opened, if there is something to send."""
         return not self.on(lane) and lane not in self.opening and time.monotonic() >= self._retry_at[lane]
-
-    def opens_itself(self) -> bool:
-        """Whether all its streams were opened by the other side: it may not be possible to reach it."""
-        control = self.on(Lane.CONTROL)
-        return bool(control) and not any(stream.opened_here for stream in control)
-
-    def may_ask(self) -> bool:
-        """Whether to ask for a stream for bulk; not again for a while."""
-        if time.monotonic() < self._asked_at + ASK_EVERY:
-            return False
-        self._asked_at = time.monotonic()
-        return True
 
     def failed(self, lane: Lane) -> None:
         """Try again later, and later still after the next failure."""

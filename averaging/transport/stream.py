@@ -39,7 +39,6 @@ ROOM_FOR_LENGTH = 16  # bytes that a frame has beside message and payload, and s
 # bytes, or what makes them when their turn has come, and nothing if they are not needed any more
 Payload: TypeAlias = bytes | Callable[[], bytes | None] | None
 Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
-OtherFrame = Callable[[FrameKind, bytes], None]
 
 
 class Outbox:
@@ -93,13 +92,13 @@ def _size(encoded: bytes, payload: Payload) -> int:
 
 
 class Stream:
-    """After the hello. `opened_here` tells which side opened it.
+    """After the hello, whichever side opened it.
 
     Args:
         peer: that it leads to, for the budget.
         line: of this peer; all its streams share it.
         receive: takes in a message; the next one of this stream waits for what it returns.
-        other_frame: takes in a hello, or a wish for a stream for bulk.
+        renewed: takes in a later hello.
     """
 
     def __init__(
@@ -109,18 +108,16 @@ class Stream:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        opened_here: bool,
         limits: Limits,
         budget: Budget,
         line: OwnLine,
         clock: Callable[[], float],
         receive: Receive,
-        other_frame: OtherFrame,
+        renewed: Callable[[bytes], None],
     ):
-        self.lane, self.opened_here = lane, opened_here
-        self._peer, self._reader, self._writer = peer, reader, writer
+        self.lane, self._peer, self._reader, self._writer = lane, peer, reader, writer
         self._limits, self._budget, self._line, self._clock = limits, budget, line, clock
-        self._receive, self._other_frame = receive, other_frame
+        self._receive, self._renewed = receive, renewed
         self._largest = limits.bulk_frame if lane is Lane.BULK else limits.control_frame
         self._closed = asyncio.Event()
         self.is_in_message = False  # of which some slices are written
@@ -244,7 +241,7 @@ class Stream:
         elif kind is FrameKind.PONG:
             self.pongs += 1
         else:
-            self._other_frame(kind, body)
+            self._renewed(body)
 
     def _acknowledge(self, came: float) -> None:
         if self.lane is Lane.BULK:

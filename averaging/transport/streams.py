@@ -1,8 +1,9 @@
 """Streams to all peers that there is something to tell: opened, reused, checked and closed.
 
 Each pair of peers has two lanes with streams of their own, so that votes do not wait behind pieces. A stream serves
-both directions, whichever side opened it: a peer that accepts no connections is reached over its own. hivemind's raw
-streams are used, not its calls: those read up to six messages of 8 MiB before anybody knows who sends them.
+both directions, whichever side opened it, and libp2p opens streams over any connection that there is: a peer that
+accepts no connections is reached over its own. hivemind's raw streams are used, not its calls: those read up to six
+messages of 8 MiB before anybody knows who sends them.
 
 A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so no peer speaks for a
 session of another; both sides show their passes too.
@@ -146,7 +147,7 @@ class Transport:
         try:
             remote = await self._welcomed(info.peer_id, reader)
             writer.write(frame(FrameKind.HELLO, self._greeting.hello))
-            await self._serve(remote, lane, reader, writer, opened_here=False)
+            await self._serve(remote, lane, reader, writer)
         except NoRoom as error:
             logger.debug(f"no room for {info.peer_id}: {error}")
         except (*UNREACHED, *REFUSALS) as error:
@@ -184,18 +185,11 @@ class Transport:
 
     # -- streams that we open
 
-    def _reach(self, remote: Remote, lane: Lane, is_asked: bool = False) -> None:
+    def _reach(self, remote: Remote, lane: Lane) -> None:
         """See to it that there will be a stream."""
-        if not remote.needs_stream(lane):
-            return
-        if lane is Lane.BULK and remote.opens_itself() and not is_asked:
-            if remote.may_ask():
-                remote.on(Lane.CONTROL)[0].say(FrameKind.OPEN_BULK)
-            return
-        remote.opening.add(lane)
-        self._tasks.begin(self._open(remote, lane))
-        if lane is Lane.BULK:
-            self._reach(remote, Lane.CONTROL)  # over which it can ask for others
+        if remote.needs_stream(lane):
+            remote.opening.add(lane)
+            self._tasks.begin(self._open(remote, lane))
 
     async def _open(self, remote: Remote, lane: Lane) -> None:
         try:
@@ -207,7 +201,7 @@ class Transport:
             return
         finally:
             remote.opening.discard(lane)
-        await self._serve(remote, lane, reader, writer, opened_here=True)
+        await self._serve(remote, lane, reader, writer)
 
     async def _connected(self, remote: Remote, lane: Lane) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         limits = self._limits
@@ -227,20 +221,19 @@ class Transport:
     # -- while they last
 
     async def _serve(
-        self, remote: Remote, lane: Lane, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened_here: bool
+        self, remote: Remote, lane: Lane, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         stream = Stream(
             lane,
             remote.session,
             reader,
             writer,
-            opened_here=opened_here,
             limits=self._limits,
             budget=self._budget,
             line=self._line,
             clock=time.monotonic,
             receive=partial(self._deliver, remote.session),
-            other_frame=partial(self._other_frame, remote),
+            renewed=partial(self._renewed, remote),
         )
         since = time.monotonic()
         remote.streams.add(stream)
@@ -254,10 +247,7 @@ class Transport:
             remote.streams.discard(stream)
             remote.ended(lane, has_lasted=time.monotonic() >= since + LASTING)
 
-    def _other_frame(self, remote: Remote, kind: FrameKind, body: bytes) -> None:
-        if kind is FrameKind.OPEN_BULK:
-            self._reach(remote, Lane.BULK, is_asked=True)
-            return
+    def _renewed(self, remote: Remote, body: bytes) -> None:
         hello = read_hello_body(body)
         self._greeting.check(hello, remote.peer_id)
         if hello.session != remote.session:

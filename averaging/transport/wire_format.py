@@ -48,7 +48,7 @@ _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in
 _MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
-VERSION = 11  # of everything that peers tell each other
+VERSION = 12  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 SLICE = 32 * 2**10  # bytes of a message that go at once, at most
 _HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
@@ -136,10 +136,9 @@ class FrameKind(IntEnum):
     HELLO = 0  # who speaks; later on, with a renewed pass
     MESSAGE = 1  # the length of one, whose slices follow
     RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; in the bulk lane
-    OPEN_BULK = 3  # open a stream for bulk: I may not be able to reach you
-    PING = 4  # answer when you have taken in what was sent before
-    PONG = 5
-    SLICE = 6
+    PING = 3  # answer when you have taken in what was sent before
+    PONG = 4
+    SLICE = 5
 
 
 class FrameRefused(ValueError):

@@ -104,10 +104,10 @@ class Peer:
         remote = self.transport._remotes.get(session)
         return remote is not None and (bool(remote.opening) or any(map(len, remote.outboxes.values())))
 
-    def streams(self, to: "Peer") -> list[tuple[str, bool]]:
-        """Lane of each stream, and whether this side opened it."""
+    def streams(self, to: "Peer") -> list[str]:
+        """Lane of each stream."""
         remote = self.transport._remotes.get(to.session)
-        return sorted((one.lane.value, one.opened_here) for one in remote.streams) if remote else []
+        return sorted(one.lane.value for one in remote.streams) if remote else []
 
 
 class Peers:
@@ -139,11 +139,8 @@ class Peers:
         return self.loop.call(peer.start(limits))
 
     def client(self, **options: Any) -> Peer:
-        """A peer that accepts no connections and serves no streams."""
-        peer = self.start(p2p=self.daemon(dht_mode="client", no_listen=True, host_maddrs=None), **options)
-        for handle in HANDLES.values():  # libp2p would let others in over connections that it has opened
-            self.loop.call(peer.p2p.remove_binary_stream_handler(handle))
-        return peer
+        """A peer that accepts no connections, and has opened one to the first peer."""
+        return self.start(p2p=self.daemon(dht_mode="client", no_listen=True, host_maddrs=None), **options)
 
     def intruder(self) -> "Intruder":
         """A member with a pass, which speaks by hand."""

@@ -234,13 +234,12 @@ def stream_between(reader: asyncio.StreamReader, writer: Written, clock: Clock) 
         "peer",
         reader,
         writer,  # type: ignore[arg-type]
-        opened_here=True,
         limits=Limits(),
         budget=Budget(2**24, 2**24),
         line=OwnLine(clock=clock),
         clock=clock,
         receive=lambda message, payload: None,
-        other_frame=lambda kind, body: None,
+        renewed=lambda body: None,
     )
 
 
