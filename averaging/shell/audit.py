@@ -15,13 +15,11 @@ from averaging.log.packing import unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Audit
 from averaging.protocol.auditing import reducer_of, senders_of
-from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Account
 from averaging.reduce.agreement import Agreement, agreements
-from averaging.reduce.clipping import Robust
-from averaging.reduce.gradient_codec import Compression, piece_bytes
-from averaging.reduce.grid import Grid
+from averaging.reduce.gradient_codec import piece_bytes
 from averaging.reduce.reducer import average
+from averaging.shell.locked_machine import LockedMachine
 
 
 class Fault(Enum):
@@ -64,15 +62,12 @@ class Comparison:
     users: tuple[tuple[str, str], ...]  # as in `Verdict`
 
 
-@dataclass(frozen=True)
 class Auditor:
     """Of one peer."""
 
-    grid: Grid
-    kind: Compression
-    robust: Robust
-    credentials: Credentials
-    session: str
+    def __init__(self, locked: LockedMachine):
+        self._locked, self._credentials, self._robust = locked, locked.credentials, locked.settings.robust
+        self._grid, self._kind = locked.gradients.grid, locked.gradients.kind
 
     def judge(self, action: Audit, shown: Mapping[str, bytes], account: bytes | None) -> Verdict:
         """What pieces and account say.
@@ -85,7 +80,7 @@ class Auditor:
         reducer, senders = reducer_of(header, chunk), senders_of(header, chunk)
         verdict = partial(Verdict, header, chunk, users=action.users)
         told = None if account is None else self._account(header, chunk, reducer, account)
-        size = piece_bytes(self.grid.size(chunk), self.kind)
+        size = piece_bytes(self._grid.size(chunk), self._kind)
         pieces = {one: shown[one][:size] for one in senders if one in shown}
         digests = {one: hashlib.sha256(piece).hexdigest() for one, piece in pieces.items()}
         signed_ones = {one for one in pieces if self._has_signed(header, chunk, one, digests[one], shown[one][size:])}
@@ -110,16 +105,16 @@ class Auditor:
         agreement: tuple[Agreement, ...] = ()
         try:
             again = average(
-                self.grid, self.kind, list(pieces.items()), chunk, weights, self.robust, users, header.on_probation
+                self._grid, self._kind, list(pieces.items()), chunk, weights, self._robust, users, header.on_probation
             )
             if not again.excluded:
-                agreement = agreements(self.grid.size(chunk), self.kind, pieces, weights, users, header.on_probation)
+                agreement = agreements(self._grid.size(chunk), self._kind, pieces, weights, users, header.on_probation)
                 if hashlib.sha256(again.encoded).hexdigest() == header.chunks[chunk] == told.mean:
                     return verdict(agreement=agreement)
         except ValueError:  # of these pieces there is no mean
             pass
         # the plan of a round is its convener's word to the reducer; our own word we know
-        if header.ballot.convener == self.session:
+        if header.ballot.convener == self._locked.machine.me.session:
             kept = tuple((one, shown[one]) for one in senders)
             return verdict((Finding(reducer, Fault.FALSE_MEAN, is_proof=True),), account or b"", kept, agreement)
         both = (Finding(one, Fault.FALSE_MEAN) for one in dict.fromkeys((reducer, header.ballot.convener)))
@@ -132,7 +127,7 @@ class Auditor:
         except ValueError:
             return None
         content = signed.account(reducer, header.previous, header.ballot, chunk, told)
-        if len(told.receipts) > len(header.members) or not self.credentials.verify(reducer, content, told.signature):
+        if len(told.receipts) > len(header.members) or not self._credentials.verify(reducer, content, told.signature):
             return None
         if not all(self._has_signed(header, chunk, one.session, one.digest, one.signature) for one in told.receipts):
             return None
@@ -140,4 +135,4 @@ class Auditor:
 
     def _has_signed(self, header: Header, chunk: int, session: str, digest: str, signature: bytes) -> bool:
         content = signed.piece(session, header.previous, header.ballot, chunk, digest)
-        return self.credentials.verify(session, content, signature)
+        return self._credentials.verify(session, content, signature)

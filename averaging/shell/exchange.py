@@ -45,7 +45,7 @@ class Exchange:
         self._round: Ballot | None = None
         self._signs = locked.settings.robust != "off" and locked.is_log
         self.proofs = Proofs(locked.credentials, locked.gradients.grid)
-        self._own_part = OwnPart()
+        self._own_part, self._auditor = OwnPart(), Auditor(locked)
         self._shown: dict[ShownPiece | ShownAccount, dict[str, bytes]] = {}  # to the open audit, by session
         self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round
 
@@ -226,14 +226,3 @@ class Exchange:
         found = [await loop.run_in_executor(self._aside, compare) for compare in self._own_part.of(action.header)]
         if found:
             tell(Comparison(action.header, on_average(found), action.users))
-
-    @property
-    def _auditor(self) -> Auditor:
-        locked = self._locked
-        return Auditor(
-            locked.gradients.grid,
-            locked.gradients.kind,
-            locked.settings.robust,
-            locked.credentials,
-            locked.machine.me.session,
-        )

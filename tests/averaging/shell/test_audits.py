@@ -6,7 +6,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from msgspec.structs import replace
@@ -229,7 +229,8 @@ def test_a_volunteer_that_convenes_has_nobody_proved_to_lie(tmp_path: Path) -> N
         exchange = shells["asha"]._exchange
         exchange._aside = MadeUp(exchange._aside)  # type: ignore[assignment]
         locked = village.shells[village.sessions[0]]._locked
-        auditor = Auditor(locked.gradients.grid, locked.gradients.kind, "watch", locked.credentials, "another.0")
+        auditor = Auditor(locked)
+        auditor._locked = Mock(**{"machine.me.session": "another.0"})
         judge = Auditor.judge
         with patch.object(Auditor, "judge", lambda self, *of: judge(auditor, *of)):
             await village.until(lambda: findings(found))
