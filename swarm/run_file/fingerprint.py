@@ -18,17 +18,6 @@ from pydantic import BaseModel
 from swarm.run_file import RunFile
 
 SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_sample_probability"})
-AVERAGING_FIELDS = frozenset(
-    {
-        "target_batch_size",
-        "state_every",
-        "overlap",
-        "compression",
-        "snapshot_every",
-        "target_group_size",
-        "rounds_per_step",
-    }
-)
 EXPERTS_FIELDS = frozenset({"grid", "width", "hidden", "experts_of_a_row", "off_share", "balancing", "learning_rate"})
 OPTIMIZER_VERSION = 3  # raised when `averaging/optimizers` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
@@ -57,7 +46,7 @@ def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OP
         values["model.start_from"] = PurePath(run.model.start_from).name or "folder"
     values |= _section("data", run.data, SAMPLE_FIELDS)
     values |= _section("optimizer", run.optimizer)
-    values |= _section("averaging", run.averaging, AVERAGING_FIELDS)
+    values |= _section("averaging", run.averaging)
     if run.experts is not None:
         values |= _section("experts", run.experts, EXPERTS_FIELDS)
     if run.access.robust == "enforce":  # the other two change no number
