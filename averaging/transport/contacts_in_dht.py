@@ -14,7 +14,8 @@ from averaging.transport.pass_credentials import is_admitted
 from averaging.transport.wire_format import is_session_of
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.access.passes import PassRefused, is_coordinators
+from swarm.access.passes import PassRefused
+from swarm.access.user_names import COORDINATOR
 from swarm.dht.records import ContactRecord, read_contacts, store_contact
 from swarm.identity import Identity
 from swarm.tasks import within
@@ -64,7 +65,7 @@ class Listing:
         except PassRefused as error:
             logger.debug(f"{record.session} is not listed: {error}")
             return None
-        is_coordinator = record.is_coordinator and is_coordinators(record.shown_pass)
+        is_coordinator = record.is_coordinator and user == COORDINATOR
         contact = Contact(record.session, user, record.reachable, is_coordinator, record.proof)
         if not is_admitted(contact, self._gate.authority, self._gate.run_name):
             logger.debug(f"{record.session} is not listed: others would not believe that it is {user}'s")

@@ -14,7 +14,7 @@ from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
 from swarm import clock
-from swarm.access.user_names import COORDINATOR, UNVERIFIED
+from swarm.access.user_names import UNVERIFIED
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
@@ -66,14 +66,6 @@ def read_pass(shown: bytes) -> Pass:
     if not well_formed or not 0 < len(user) <= LONGEST_NAME:
         raise PassRefused("the pass is malformed")
     return Pass(user, expires, signature)
-
-
-def is_coordinators(shown: bytes) -> bool:
-    """Whether a pass that was checked before is the coordinator's own."""
-    try:
-        return read_pass(shown).user == COORDINATOR
-    except PassRefused:
-        return False
 
 
 def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, now: float | None = None) -> None:

@@ -23,8 +23,9 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST as NOTICES
 from swarm.access.notices import notices_key
-from swarm.access.passes import PassRefused, check_pass, is_coordinators, read_pass
+from swarm.access.passes import PassRefused, check_pass, read_pass
 from swarm.access.refusals import caller, count_refusal
+from swarm.access.user_names import COORDINATOR
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
@@ -123,10 +124,11 @@ class PassValidator(RSASignatureValidator):
         peer_id = peer_id_of(key_bytes)
         bare = dataclasses.replace(record, value=self.strip_value(record))
         _check_signature(key_bytes, self._serialize_record(bare) + credentials, signature)
-        check_pass(read_pass(shown), self._gate.authority, self._gate.run_name, peer_id, NEVER_EXPIRED)
+        its = read_pass(shown)
+        check_pass(its, self._gate.authority, self._gate.run_name, peer_id, NEVER_EXPIRED)
         if not math.isfinite(record.expiration_time) or record.expiration_time > clock.now() + LONGEST_LIFE:
             raise PassRefused(f"{peer_id} wrote a record that would stay for too long")
-        if record.key == self._notices and not is_coordinators(shown):  # others' would fill the answers to all peers
+        if record.key == self._notices and its.user != COORDINATOR:  # others' would fill the answers to all peers
             raise PassRefused(f"{peer_id} wrote notices, and is not the coordinator")
         # to the byte: with more than one subkey, one author would count as several
         if MSGPackSerializer.loads(record.subkey) != self.PUBLIC_KEY_FORMAT.replace(b"_key_", key_bytes):
