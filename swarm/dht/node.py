@@ -5,7 +5,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as NoAnswer
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +23,7 @@ from hivemind.utils.multiaddr import Multiaddr
 from swarm.access.gate import Gate
 from swarm.clock import describe_offset
 from swarm.dht.multiaddrs import check_address, is_loopback, quic_beside, quic_host
-from swarm.dht.notices_in_dht import follow_notices
+from swarm.dht.notices_in_dht import LOOK_EVERY, look_for_notices
 from swarm.dht.passes_in_dht import PassAuthorizer
 from swarm.dht.records import validators
 from swarm.errors import NotJoined, SwarmError
@@ -117,8 +118,8 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
     except (P2PDaemonError, ValidationError, RuntimeError, OSError) as error:
         raise NotJoined(_explain(error, network)) from None
     if known := (*network.initial_peers, *network.earlier_peers):
-        threading.Thread(target=stay_joined, args=(dht, known), name="stay-joined", daemon=True).start()
-    threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()
+        _keep_doing(dht, "stay-joined", partial(_rejoin, dht, known), REJOIN_EVERY)
+    _keep_doing(dht, "notices", partial(look_for_notices, dht, gate), LOOK_EVERY)
     return dht
 
 
@@ -203,19 +204,27 @@ def _explain(error: Exception, network: Network) -> str:
     return f"the swarm could not be joined ({text or type(error).__name__})"
 
 
-def stay_joined(dht: DHT, initial_peers: Sequence[str]) -> None:
-    """Connect again to the peers that we joined by whenever the routing table has lost them, until the DHT ends.
+def _keep_doing(dht: DHT, name: str, work: Callable[[], None], every: float) -> None:
+    """Do it in a thread until the DHT ends, with pauses of so many seconds."""
+
+    def keep_doing() -> None:
+        while dht.is_alive():
+            try:
+                work()
+            except Exception as error:  # the DHT is closing or no peer answers; tried again
+                logger.debug(f"{name}: {error!r}")
+            time.sleep(every)
+
+    threading.Thread(target=keep_doing, name=name, daemon=True).start()
+
+
+def _rejoin(dht: DHT, initial_peers: Sequence[str]) -> None:
+    """Connect again to the peers that we joined by, if the routing table has lost them.
 
     hivemind forgets a node that did not answer once: after a restart of the coordinator two halves of a swarm could go
     on without knowing each other (upstream issues 351 and 387).
     """
-    pause = threading.Event()
-    while dht.is_alive():
-        try:
-            dht.run_coroutine(partial(_connect_lost, initial_peers=initial_peers), return_future=True).result(60)
-        except Exception as error:  # the DHT is closing or no peer answers; tried again
-            logger.debug(f"could not look for lost peers: {error!r}")
-        pause.wait(REJOIN_EVERY)
+    dht.run_coroutine(partial(_connect_lost, initial_peers=initial_peers), return_future=True).result(60)
 
 
 async def _connect_lost(_dht: DHT, node: DHTNode, initial_peers: Sequence[str]) -> None:

@@ -1,7 +1,5 @@
 """Spreads notices through the DHT: the coordinator stores them, and every peer looks for newer ones."""
 
-import threading
-
 from hivemind.dht import DHT
 from hivemind.utils import get_logger
 
@@ -34,18 +32,7 @@ def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> 
     gate.take_notice(signed)
 
 
-def follow_notices(dht: DHT, gate: Gate) -> None:
-    """Use newer notices for as long as the node lives."""
-    pause = threading.Event()
-    while dht.is_alive():
-        try:
-            _fetch(dht, gate)
-        except Exception as error:  # the DHT is closing or no peer answers; tried again
-            logger.debug(f"could not look for notices: {error!r}")
-        pause.wait(LOOK_EVERY)
-
-
-def _fetch(dht: DHT, gate: Gate) -> None:
+def look_for_notices(dht: DHT, gate: Gate) -> None:
     """Use what is newer than what we know, and signed by the authority."""
     for entry in entries(dht, notices_key(gate.run_name), ANSWER_TIMEOUT).values():
         try:
