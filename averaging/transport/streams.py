@@ -73,7 +73,7 @@ class Transport:
         limits: Limits = Limits(),  # noqa: B008  (it is frozen)
         line: OwnLine | None = None,
     ):
-        self._p2p, self._deliver, self._limits = p2p, deliver, limits
+        self._p2p, self._gate, self._deliver, self._limits = p2p, gate, deliver, limits
         self._line = line or OwnLine()
         self._greeting = Greeting(gate, run, session)
         self._remotes: dict[str, Remote] = {}  # by session
@@ -256,19 +256,20 @@ class Transport:
 
     async def _tend(self) -> None:
         """Close what is silent, stuck or shut out, try again what failed, and show a renewed pass."""
+        hello = self._greeting.hello
         while True:
             await asyncio.sleep(self._limits.tend)
             try:
-                is_renewed = self._greeting.is_renewed()
+                before, hello = hello, self._greeting.hello
                 for remote in list(self._remotes.values()):
-                    self._tend_to(remote, is_renewed)
+                    self._tend_to(remote, is_renewed=hello != before)
             except Exception:
                 logger.exception("streams could not be looked after")
 
     def _tend_to(self, remote: Remote, is_renewed: bool) -> None:
         try:
             if remote.shown is not None:
-                self._greeting.admit(remote.peer_id, remote.shown)
+                self._gate.admit(remote.peer_id, remote.shown)
         except REFUSALS as error:
             self._refuse(remote.peer_id, error)
             self._forget(remote)

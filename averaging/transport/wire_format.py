@@ -229,17 +229,11 @@ class Greeting:
 
     def __init__(self, gate: Gate, run: str, session: str):
         self._gate, self._run, self.session = gate, run, session
-        self._shown = self._own_pass()
 
     @property
     def hello(self) -> bytes:
         """Ours, with the newest pass."""
-        return packing.pack(Hello(VERSION, self._run, self.session, self._own_pass()))
-
-    def is_renewed(self) -> bool:
-        """Whether our pass is another one than at the last question."""
-        before, self._shown = self._shown, self._own_pass()
-        return self._shown != before
+        return packing.pack(Hello(VERSION, self._run, self.session, self._gate.own.to_bytes()))
 
     def check(self, hello: Hello, peer_id: PeerID) -> None:
         """Raises FrameRefused or PassRefused if this is no session of that peer in this run."""
@@ -252,11 +246,4 @@ class Greeting:
             raise FrameRefused(f"session {hello.session!r:.80} is not its own")
         if hello.session == self.session:
             raise FrameRefused("it is this session itself")
-        self.admit(peer_id, hello.shown)
-
-    def admit(self, peer_id: PeerID, shown: bytes) -> None:
-        """Raises PassRefused if this pass is not good now."""
-        self._gate.admit(peer_id, shown)
-
-    def _own_pass(self) -> bytes:
-        return self._gate.own.to_bytes()
+        self._gate.admit(peer_id, hello.shown)
