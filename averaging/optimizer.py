@@ -14,10 +14,10 @@ from functools import partial
 import torch
 from torch.nn import Parameter
 
-from averaging.load_balancing.plan import GlobalStep, plan_round
+from averaging.load_balancing.plan import global_step, plan_round
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, Gap, Header
+from averaging.log.header import Gap
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
@@ -26,14 +26,13 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
-from averaging.reduce.gradient_codec import vector_bytes
-from averaging.reduce.gradient_vector import GradientVector
 from averaging.reduce.grid import Grid
 from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Connection, Membership
 from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Progress, Shell
+from averaging.shell.stepping import Applied
 from averaging.transport.loop import LoopEnded, LoopThread
 from swarm.errors import SahajError, StorageError, SwarmError
 from swarm.run_file import AveragingSection
@@ -61,7 +60,7 @@ class CollaborativeOptimizer:
         self,
         membership: Membership,
         parameters: Sequence[tuple[str, Parameter]],
-        applied: Callable[[Entry], None] = lambda entry: None,
+        applied: Applied = lambda *_: None,
         first: Callable[[Layout], State] | None = None,
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
@@ -80,7 +79,7 @@ class CollaborativeOptimizer:
         self._loop = LoopThread()
         self._shell: Shell = self._loop.call(self._begin(applied, audited))
 
-    async def _begin(self, applied: Callable[[Entry], None], audited: Callable[[Verdict | Comparison], None]) -> Shell:
+    async def _begin(self, applied: Applied, audited: Callable[[Verdict | Comparison], None]) -> Shell:
         one, grid = self._membership, Grid(self.layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -112,7 +111,7 @@ class CollaborativeOptimizer:
             self._aside,
             disk=disk,
             renew=lambda: self._renew(shell),
-            planner=partial(plan_round, self._global_step(grid)),
+            planner=partial(plan_round, global_step(averaging, grid)),
             credentials=one.credentials,
             groups=groups,
             applied=applied,
@@ -128,11 +127,6 @@ class CollaborativeOptimizer:
         shell.run()
         await self._connection.open(me, shell)
         return shell
-
-    def _global_step(self, grid: Grid) -> GlobalStep:
-        averaging = self._membership.run.averaging
-        wire_bytes = vector_bytes(grid, averaging.compression)
-        return GlobalStep(grid.count, wire_bytes, averaging.target_batch_size, averaging.overlap)
 
     def _renew(self, shell: Shell) -> Contact:
         me = self._membership.new_contact()
@@ -169,20 +163,6 @@ class CollaborativeOptimizer:
     def computes_at(self, speed: float) -> None:
         """How many samples a second this peer computes; what rounds are planned with. 0, as of a coordinator: none."""
         self._shell.computes_at(speed)
-
-    @property
-    def gradient_norm(self) -> float | None:
-        """Of the update before the newest state, if that is one."""
-        state = self._shell.replay.state
-        return None if state is None else state.gradient_norm
-
-    @property
-    def round_seconds(self) -> float | None:
-        """From this peer's call to the commit of the newest header; None if it was not in that round.
-
-        In `applied` it is that of the header that is told.
-        """
-        return self._shell.stepping.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

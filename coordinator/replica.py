@@ -69,8 +69,7 @@ class Replica:
         self._file = folder / LOG_FILE
         self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
         self._found: queue.SimpleQueue[Verdict | Comparison] = queue.SimpleQueue()
-        self._is_made = threading.Event()
-        self._restored: queue.SimpleQueue[tuple[State, int]] = queue.SimpleQueue()  # see `restored`
+        self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
             context.run,
             context.fingerprint.digest,
@@ -88,16 +87,13 @@ class Replica:
             first=None if newest is None else lambda layout: state_of(newest, layout),
             audited=self._found.put,
         )
-        self._is_made.set()
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: Entry, seconds: float | None, gradient_norm: float | None, state: State) -> None:
         """Called by another thread, perhaps before `self.optimizer` is set."""
-        self._is_made.wait()
         self.stepped_at = clock.now()
-        norm = self.optimizer.gradient_norm if entry.header.kind is HeaderKind.UPDATE else None
-        self._applied.put(Applied(entry.header, norm, self.optimizer.round_seconds))
-        if entry.header.kind is HeaderKind.ROLLBACK and (state := self.optimizer.state) is not None:
-            self._restored.put((state, self.optimizer.target_of(entry.header)))
+        self._applied.put(Applied(entry.header, gradient_norm, seconds))
+        if entry.header.kind is HeaderKind.ROLLBACK:
+            self._restored.put(state)
 
     @property
     def step(self) -> int:

@@ -81,7 +81,8 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         with timer("connecting to the others"):
             caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
-            optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
+            named = list(model.named_parameters())
+            optimizer = CollaborativeOptimizer(membership, named, lambda entry, *_: committed.put(entry))
             experts = open_experts(run, ours.digest, dht, gate)
         credit = CreditTracker(run.data.masked_fraction, enforces=run.access.robust == "enforce")
         session = SessionPublisher(

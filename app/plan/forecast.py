@@ -10,8 +10,16 @@ from dataclasses import dataclass, replace
 
 from app.plan.table import Volunteers
 from averaging.bandwidth import MEGABIT
-from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, make_plan, unplanned
-from averaging.reduce.gradient_codec import vector_bytes
+from averaging.load_balancing.plan import (
+    GlobalStep,
+    NobodyReachable,
+    Node,
+    Plan,
+    Role,
+    global_step,
+    make_plan,
+    unplanned,
+)
 from averaging.reduce.grid import Grid
 from swarm.run_file import RunFile
 from trainer.model_size import tensor_sizes
@@ -76,7 +84,7 @@ class Forecast:
 
 def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
     """Forecast with the function that plans the rounds of a real run (`averaging/load_balancing/plan.py`)."""
-    step = global_step(run)
+    step = step_of(run)
     planned, details = _outlook(run, rows, step, make_plan)
     changes = [
         Change(name, changed, changed.samples_per_second / planned.samples_per_second - 1.0)
@@ -100,18 +108,12 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
 
 def outlook(run: RunFile, rows: Sequence[Volunteers]) -> Outlook:
     """The run as it would be planned, and nothing else."""
-    return _outlook(run, rows, global_step(run), make_plan)[0]
+    return _outlook(run, rows, step_of(run), make_plan)[0]
 
 
-def global_step(run: RunFile) -> GlobalStep:
+def step_of(run: RunFile) -> GlobalStep:
     """What is averaged in a global step."""
-    grid, averaging = Grid(sum(tensor_sizes(run))), run.averaging
-    return GlobalStep(
-        chunks=grid.count,
-        wire_bytes=vector_bytes(grid, averaging.compression),
-        samples=averaging.target_batch_size,
-        overlap=averaging.overlap,
-    )
+    return global_step(run.averaging, Grid(sum(tensor_sizes(run))))
 
 
 def _changes(run: RunFile, rows: Sequence[Volunteers], step: GlobalStep) -> list[tuple[str, Outlook]]:
@@ -127,7 +129,7 @@ def _changes(run: RunFile, rows: Sequence[Volunteers], step: GlobalStep) -> list
     stronger = {"none": "float16", "float16": "8bit"}.get(run.averaging.compression)
     if stronger is not None:
         averaging = run.averaging.model_copy(update={"compression": stronger})
-        fewer = global_step(run.model_copy(update={"averaging": averaging}))
+        fewer = step_of(run.model_copy(update={"averaging": averaging}))
         tried.append((f"averaging.compression: {stronger}", rows, fewer))
     if not step.overlap:
         tried.append(("averaging.overlap: true", rows, replace(step, overlap=True)))

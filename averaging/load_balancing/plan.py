@@ -21,8 +21,11 @@ from averaging.load_balancing.closed_form import Flags, Floats, Lines, best_shar
 from averaging.load_balancing.roles import choose_trainers, step_seconds
 from averaging.protocol.messages import Assignment
 from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
+from averaging.reduce.gradient_codec import vector_bytes
+from averaging.reduce.grid import Grid
 from swarm.errors import SwarmError
 from swarm.language import _
+from swarm.run_file import AveragingSection
 
 MOST_REDUCERS = 32  # each member has a connection to all of them
 WORTH_A_CHANGE = 0.1  # part of a global step's time that new roles must save; what is measured goes up and down
@@ -72,6 +75,12 @@ class GlobalStep:
     wire_bytes: float  # of the whole vector as it travels
     samples: float  # of all peers: the target batch size
     overlap: bool = True  # peers go on computing while a round is under way
+
+
+def global_step(averaging: AveragingSection, grid: Grid) -> GlobalStep:
+    """Of a run."""
+    wire_bytes = vector_bytes(grid, averaging.compression)
+    return GlobalStep(grid.count, wire_bytes, averaging.target_batch_size, averaging.overlap)
 
 
 @dataclass(frozen=True)

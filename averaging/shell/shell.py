@@ -17,7 +17,7 @@ from torch import Tensor
 
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, Gap
+from averaging.log.header import Gap
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.moshpit.group_keys import GroupSettings
@@ -34,7 +34,7 @@ from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
-from averaging.shell.stepping import Stepping
+from averaging.shell.stepping import Applied, Stepping
 from swarm.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Shell:
         planner: Planner = equal_parts,
         credentials: Credentials,
         groups: GroupSettings | None = None,
-        applied: Callable[[Entry], None] = lambda entry: None,
+        applied: Applied = lambda *_: None,
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store

@@ -10,13 +10,14 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk, Journal
 from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.packing import pack
 from averaging.log.snapshot import Manifest
+from averaging.log.state import State
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,
@@ -45,6 +46,10 @@ logger = logging.getLogger(__name__)
 
 DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
 
+# a header, seconds from this peer's call to its commit (None: it was not in that round), norm of the gradient (None: it
+# is no update), and the state after it, which nothing changes any more
+Applied: TypeAlias = Callable[[Entry, float | None, float | None, State], None]
+
 
 class Stepping:
     """Carries out what changes one peer's state or disk. Methods belong to the event loop, but for the last section.
@@ -67,14 +72,13 @@ class Stepping:
         renew: Callable[[], Contact],
         carry_out: Callable[[], None],
         tasks: Tasks,
-        applied: Callable[[Entry], None],
+        applied: Applied,
     ):
         self._locked, self._replay, self._store, self._journal = locked, replay, store, Journal(disk)
         self._exchange, self._aside, self._renew = exchange, aside, renew
         self._carry_out, self._tasks, self._applied = carry_out, tasks, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
-        self.round_seconds: float | None = None  # of the header that was applied last
         self.stepped = threading.Event()  # there is a newer state
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
@@ -252,8 +256,8 @@ class Stepping:
         manifest = self._replay.apply(step.entry)
         if self._locked.is_log:
             self._write(f"step {step.entry.header.step}", lambda disk: disk.append([step.entry]))
-        self.round_seconds = step.seconds
-        self._applied(step.entry)
+        assert self._replay.state is not None, "it was applied to one"
+        self._applied(step.entry, step.seconds, self._replay.gradient_norm, self._replay.state)
         return manifest
 
     def _credit(self, machine: Machine, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None, disk: Disk) -> None:

@@ -120,7 +120,7 @@ def _optimizer(
 ) -> CollaborativeOptimizer:
     """One that writes down what it applies, what it loads, and when it opens a ballot."""
 
-    def applied(entry: Entry) -> None:
+    def applied(entry: Entry, *_: object) -> None:
         header = entry.header
         weights = {one.user: one.weight for one in header.members if one.weight}
         excluded = sum(len(one.chunks) for one in header.exclusions)

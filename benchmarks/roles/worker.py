@@ -119,7 +119,7 @@ def work(task: Task) -> None:
     )
     journal = Journal(task.file("events"))
 
-    def applied(entry: Entry) -> None:
+    def applied(entry: Entry, *_: object) -> None:
         samples = {one.user: one.samples for one in entry.header.members}
         journal.note("applied", step=entry.header.step, samples=samples)
 

@@ -126,12 +126,12 @@ class Swarm:
         self.trains = lambda: self._optimizer.trains
         self.begin_batch = self._optimizer.begin_batch
 
-    def _applied(self, entry: Entry) -> None:
+    def _applied(self, entry: Entry, seconds: float | None, *_: object) -> None:
         """In another thread."""
         before, self._newest = self._newest, entry
         if entry.header.kind is HeaderKind.UPDATE and before is not None:
             self.failures += max(0, entry.certificate.ballot.number - before.certificate.ballot.number - 1)
-            if (seconds := self._optimizer.round_seconds) is not None:
+            if seconds is not None:
                 self.rounds.append(seconds)
 
     @property

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step, outlook
+from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, outlook, step_of
 from app.plan.forecast_report import plan, render
 from app.plan.picture import svg
 from app.plan.table import TableError, Volunteers, read_table
@@ -55,7 +55,7 @@ def averaging(run: RunFile, **changes: object) -> RunFile:
 def test_the_forecast_is_the_plan_of_a_round(run: RunFile):
     rows = [volunteers(count=5), volunteers(samples_per_second=0.0, up=500.0, down=500.0)]
     peers = [Node(10.0, 20 * MEGABIT, 100 * MEGABIT)] * 5 + [Node(0.0, 500 * MEGABIT, 500 * MEGABIT)]
-    found, step = forecast(run, rows), global_step(run)
+    found, step = forecast(run, rows), step_of(run)
     made = make_plan(peers, step)
     assert found.planned.step_seconds == pytest.approx(made.step_seconds)
     assert found.planned.averaging_seconds == pytest.approx(made.averaging_seconds)
@@ -75,7 +75,7 @@ def test_who_comes_for_half_of_the_day_brings_half_as_much(run: RunFile):
 
 def test_a_round_sends_what_the_encoding_says(run: RunFile):
     elements = forecast(run, [volunteers()]).parameters
-    wire = {kind: global_step(averaging(run, compression=kind)).wire_bytes for kind in ("8bit", "float16", "none")}
+    wire = {kind: step_of(averaging(run, compression=kind)).wire_bytes for kind in ("8bit", "float16", "none")}
     assert wire["none"] == pytest.approx(4 * elements, rel=1e-3)
     assert wire["float16"] == pytest.approx(2 * elements, rel=1e-3)
     assert wire["8bit"] == pytest.approx(elements * (1 + 2 / 128), rel=1e-3)

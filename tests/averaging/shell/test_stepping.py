@@ -163,8 +163,8 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
             called[0] = 0.0
             apply(entry, now)
 
-        def tell(entry: Entry) -> None:
-            told[entry.header.step] = coordinator.stepping.round_seconds
+        def tell(entry: Entry, seconds: float | None, *_: Any) -> None:
+            told[entry.header.step] = seconds
 
         monkeypatch.setattr(machine.voting, "call", calls)
         monkeypatch.setattr(machine._components, "apply", applies)

@@ -13,6 +13,7 @@ import torch
 
 import averaging.transport.contacts_in_dht
 from averaging.log.header import Entry
+from averaging.log.state import State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from swarm.access.passes import load_authority
@@ -56,12 +57,7 @@ def take_part(told: dict[str, Any]) -> None:
     model = torch.nn.Linear(300, 200)
     goal = torch.linspace(-1, 1, 300)
 
-    made = threading.Event()
-
-    def applied(entry: Entry) -> None:
-        made.wait()
-        state = optimizer.state
-        assert state is not None
+    def applied(entry: Entry, _seconds: float | None, _norm: float | None, state: State) -> None:
         content = blake2b(digest_size=8)
         for vector in (state.parameters, *state.moments):
             content.update(vector.numpy().tobytes())
@@ -87,7 +83,6 @@ def take_part(told: dict[str, Any]) -> None:
         folder=folder / "log" if is_coordinator else None,
     )
     optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), applied)
-    made.set()
     say(address=None if told["client_mode"] else addresses(dht)[0])
     while not asked.wait(0.02):
         optimizer.check()

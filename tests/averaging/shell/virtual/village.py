@@ -159,7 +159,7 @@ class Village:
         """What a coordinator has on its disk, for its credit."""
         return entries_after(self.folder / name / LOG_FILE, None, 10_000)[0]
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: Entry, *_: object) -> None:
         """All peers apply the same."""
         known = self.entries.setdefault(entry.header.step, entry)
         assert self.may_fork or self.groups or known.header.digest == entry.header.digest
