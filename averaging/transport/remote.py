@@ -7,7 +7,7 @@ from hivemind.p2p import PeerID
 
 from averaging.transport.limits import Limits
 from averaging.transport.stream import Outbox, Stream
-from averaging.transport.wire_format import FrameKind, Lane, is_session_of
+from averaging.transport.wire_format import Lane, is_session_of
 
 LOOK_EVERY = 0.02  # seconds, while something is waited for
 
@@ -69,13 +69,8 @@ class Remote:
         """Wait until it has taken in what was sent to it, if there is a stream or will be."""
         while self._has_more_to_send():
             await asyncio.sleep(LOOK_EVERY)
-        pinged = [(stream, stream.pongs) for stream in self.streams]
-        for stream, _ in pinged:
-            stream.say(FrameKind.PING)
-        while any(stream.is_open and stream.pongs == before for stream, before in pinged):
-            await asyncio.sleep(LOOK_EVERY)
 
     def _has_more_to_send(self) -> bool:
-        """Whether something waits for a stream that there is or will be, or is written in part."""
+        """Whether something waits for a stream that there is or will be, is written in part, or is on its way."""
         waits = bool(self.streams or self.opening) and any(map(len, self.outboxes.values()))
-        return waits or any(stream.is_in_message and stream.is_open for stream in self.streams)
+        return waits or any(one.is_open and (one.is_in_message or one.window.in_flight) for one in self.streams)

@@ -6,12 +6,12 @@ Frames go out as their turn comes, and come in no faster than they are taken in.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from hivemind.utils import get_logger
 
-from averaging.bandwidth import OwnLine
+from averaging.bandwidth import Meter, OwnLine
 from averaging.protocol.messages import Message
 from averaging.transport.limits import Budget, Limits
 from averaging.transport.window import SMALLEST, Window
@@ -35,31 +35,26 @@ logger = get_logger(__name__)
 
 MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
 AT_ONCE = 2**20  # bytes of a message that are unpacked, and hashed, in the event loop; more are in a thread
-ROOM_FOR_LENGTH = 16  # bytes that a frame has beside message and payload, and some more
-# bytes, or what makes them when their turn has come, and nothing if they are not needed any more
-Payload: TypeAlias = bytes | Callable[[], bytes | None] | None
-Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
+# what makes the bytes when their turn has come, and nothing if they are not needed any more
+Payload: TypeAlias = Callable[[], bytes | None] | None
+Receive = Callable[[Message, bytes | None], None]
 
 
 class Outbox:
-    """A queue with an end. Payloads that are made later take no room before. `largest` is for a message, in bytes."""
+    """A queue with an end. Payloads are made later, and take no room before. `largest` is for a message, in bytes."""
 
     def __init__(self, most_bytes: int, most_entries: int, largest: int):
-        self._most_bytes, self._most_entries, self._largest = most_bytes, most_entries, largest - ROOM_FOR_LENGTH
+        self._most_bytes, self._most_entries, self._largest = most_bytes, most_entries, largest
         self._entries: deque[tuple[bytes, Payload]] = deque()
         self._filled = asyncio.Event()
         self.size = 0  # bytes
 
     def put(self, encoded: bytes, payload: Payload) -> bool:
         """Whether there was room for the message."""
-        size = _size(encoded, payload)
-        if size > self._largest:
-            logger.error(f"a message of {size:,} bytes cannot be sent; at most {self._largest:,} can")
-            return False
-        if len(self._entries) >= self._most_entries or self.size + size > self._most_bytes:
+        if len(self._entries) >= self._most_entries or self.size + len(encoded) > self._most_bytes:
             return False
         self._entries.append((encoded, payload))
-        self.size += size
+        self.size += len(encoded)
         self._filled.set()
         return True
 
@@ -70,13 +65,14 @@ class Outbox:
                 self._filled.clear()
                 await self._filled.wait()
             encoded, payload = self._entries.popleft()
-            self.size -= _size(encoded, payload)
-            made = payload() if callable(payload) else payload
-            if callable(payload) and made is None:
+            self.size -= len(encoded)
+            made = None if payload is None else payload()
+            if payload is not None and made is None:
                 continue
-            if _size(encoded, made) <= self._largest:
-                return pack(encoded, made)
-            logger.error(f"a message of {_size(encoded, made):,} bytes cannot be sent; at most {self._largest:,} can")
+            packed = pack(encoded, made)
+            if len(packed) <= self._largest:
+                return packed
+            logger.error(f"a message of {len(packed):,} bytes cannot be sent; at most {self._largest:,} can")
 
     def clear(self) -> None:
         """Drop everything."""
@@ -87,17 +83,13 @@ class Outbox:
         return len(self._entries)
 
 
-def _size(encoded: bytes, payload: Payload) -> int:
-    return len(encoded) + (len(payload) if isinstance(payload, bytes) else 0)
-
-
 class Stream:
     """After the hello, whichever side opened it.
 
     Args:
         peer: that it leads to, for the budget.
         line: of this peer; all its streams share it.
-        receive: takes in a message; the next one of this stream waits for what it returns.
+        receive: takes in a message.
         renewed: takes in a later hello.
     """
 
@@ -122,9 +114,9 @@ class Stream:
         self._closed = asyncio.Event()
         self.is_in_message = False  # of which some slices are written
         self._reading_until = self._writing_until = float("inf")
-        self.window = Window(clock, line.upload.meter)
+        # votes do not wait for a window, so one that is full tells nothing of the line
+        self.window = Window(clock, line.upload.meter if lane is Lane.BULK else Meter(clock))
         self.active_at = clock()
-        self.pongs = 0
         self.received_bytes = 0
 
     async def run(self, outbox: Outbox) -> None:
@@ -150,11 +142,8 @@ class Stream:
         """Have `run` return; what is on its way may be lost."""
         self._closed.set()
 
-    def say(self, kind: FrameKind, body: bytes = b"") -> None:
+    def say(self, framed: bytes) -> None:
         """Send a frame past the queue; a peer that does not read them loses its stream."""
-        self._put(frame(kind, body))
-
-    def _put(self, framed: bytes) -> None:
         if self._writer.transport.is_closing():
             return
         self._writer.write(framed)
@@ -191,7 +180,7 @@ class Stream:
             self._reading_until = float("inf")
             await self._take_in_message(body)
             del body
-            self._acknowledge(came)
+            self.say(receipt(came))
 
     async def _read_body(self, size: int) -> bytes:
         if size <= SLICE:
@@ -216,7 +205,7 @@ class Stream:
             slices.append(await self._read_slice(part))
             size -= part
             if size:  # the last one is acknowledged with the message
-                self._acknowledge(self.active_at)
+                self.say(receipt(self.active_at))
         return b"".join(slices)
 
     async def _read_slice(self, size: int) -> bytes:
@@ -236,25 +225,15 @@ class Stream:
         if kind is FrameKind.RECEIVED:
             if not self.window.received(read_receipt(body)):
                 raise FrameRefused("an acknowledgement of nothing")
-        elif kind is FrameKind.PING:
-            self.say(FrameKind.PONG)
-        elif kind is FrameKind.PONG:
-            self.pongs += 1
         else:
             self._renewed(body)
-
-    def _acknowledge(self, came: float) -> None:
-        if self.lane is Lane.BULK:
-            self._put(receipt(came))
 
     async def _take_in_message(self, body: bytes) -> None:
         message, payload = await asyncio.to_thread(unpack, body) if len(body) > AT_ONCE else unpack(body)
         del body
         if isinstance(message, BULKY) != (self.lane is Lane.BULK):
             raise FrameRefused(f"{type(message).__name__} in the lane for {self.lane.value}")
-        held_up_by = self._receive(message, payload)
-        if held_up_by is not None:
-            await held_up_by
+        self._receive(message, payload)
 
     async def _write(self, outbox: Outbox) -> None:
         while True:
@@ -277,8 +256,7 @@ class Stream:
 
     async def _write_slice(self, body: bytes) -> None:
         await self._line.upload.turn(len(body), is_urgent=self.lane is Lane.CONTROL)
-        if self.lane is Lane.BULK:
-            self.window.sent(len(body))
+        self.window.sent(len(body))
         self._writing_until = self._clock() + self._limits.patience(len(body))
         self._writer.write(frame(FrameKind.SLICE, body))
         await self._writer.drain()

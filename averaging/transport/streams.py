@@ -12,7 +12,7 @@ session of another; both sides show their passes too.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -48,8 +48,7 @@ HANDLES = {lane: f"sahaj.{lane.value}" for lane in Lane}
 LASTING = 5.0  # seconds; a stream that does not last for as long was no success
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
-# session, message, payload; the next message of that stream waits for what is returned
-Deliver = Callable[[str, Message, bytes | None], Awaitable[None] | None]
+Deliver = Callable[[str, Message, bytes | None], None]  # session, message, payload
 
 
 class Transport:
@@ -59,7 +58,7 @@ class Transport:
         gate: checks passes and has ours.
         run: fingerprint of the run; peers of others are refused.
         session: ours.
-        deliver: takes in what others send. A peer that sends more than that takes in waits.
+        deliver: takes in what others send.
         line: of this peer, by default one without caps.
     """
 
@@ -100,8 +99,8 @@ class Transport:
     def send(self, to: str, message: Message, payload: Payload = None) -> None:
         """Send a message some time soon, or never; returns at once.
 
-        A payload that is a function is called when the message's turn has come, in the event loop: it makes the bytes,
-        or returns None if they are not needed any more.
+        `payload` is called when the message's turn has come, in the event loop: it makes the bytes, or returns None if
+        they are not needed any more.
         """
         lane = Lane.BULK if isinstance(message, BULKY) else Lane.CONTROL
         try:
@@ -284,7 +283,7 @@ class Transport:
                 self._reach(remote, lane)
         if is_renewed:
             for stream in remote.on(Lane.CONTROL):
-                stream.say(FrameKind.HELLO, self._greeting.hello)
+                stream.say(frame(FrameKind.HELLO, self._greeting.hello))
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""

@@ -135,10 +135,8 @@ class FrameKind(IntEnum):
 
     HELLO = 0  # who speaks; later on, with a renewed pass
     MESSAGE = 1  # the length of one, whose slices follow
-    RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; in the bulk lane
-    PING = 3  # answer when you have taken in what was sent before
-    PONG = 4
-    SLICE = 5
+    RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; a last one is taken in
+    SLICE = 3
 
 
 class FrameRefused(ValueError):

@@ -54,7 +54,7 @@ class Member:
 
     def tell(self, session: str, message: Message) -> None:
         """Send a message; chunks are junk."""
-        self.transport.send(session, message, b"junk" if isinstance(message, Chunk) else None)
+        self.transport.send(session, message, (lambda: b"junk") if isinstance(message, Chunk) else None)
 
     async def others(self) -> list[Contact]:
         """The sessions that the DHT lists, but for ours."""

@@ -60,7 +60,7 @@ def _streams(intruder: Intruder, source: random.Random) -> list[bytes]:
         frame(FrameKind.HELLO, stranger)[:-1],
         frame(FrameKind.HELLO, stranger) + frame(FrameKind.MESSAGE, large),
         frame(FrameKind.MESSAGE, large),
-        frame(FrameKind.PING) * 10_000,
+        frame(FrameKind.RECEIVED, bytes(8)) * 10_000,
         bytes([FrameKind.HELLO]) + b"\xff" * 4 + large[:1000],
         bytes([FrameKind.MESSAGE]) + b"\xff" * 4 + large,
     ]

@@ -46,12 +46,12 @@ class Conversation:
         lane = Lane.BULK if issubclass(answer, BULKY) else Lane.CONTROL
         reader, writer = self._streams[lane]
         while True:
-            found, payload = unpack(await _next_message(reader, writer if lane is Lane.BULK else None))
+            found, payload = unpack(await _next_message(reader, writer))
             if isinstance(found, answer):
                 return found, payload or b""
 
 
-async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWriter | None) -> bytes:
+async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWriter) -> bytes:
     """All of its slices."""
     size, slices = 0, b""
     while not size or len(slices) < size:
@@ -62,8 +62,7 @@ async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWr
         body = await reader.readexactly(length)
         if kind is FrameKind.SLICE:
             slices += body
-            if receipts is not None:
-                receipts.write(receipt(0.0))
+            receipts.write(receipt(0.0))
     return slices
 
 

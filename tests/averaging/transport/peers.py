@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ class Watched(Transport):
 
 
 class Peer:
-    """A session, what has come to it, and what it is held up by."""
+    """A session, and what has come to it."""
 
     def __init__(
         self,
@@ -65,7 +64,6 @@ class Peer:
         self.session = f"{self.id}.{number:08x}"
         self.vote = Vote(Ballot(number, self.session), DIGEST)
         self.inbox: list[tuple[str, Message, bytes | None]] = []
-        self.held_up_by: Callable[[str], Awaitable[Any] | None] = lambda session: None
         self.gate, self.run, self.line = gate, run, line or OwnLine()
 
     async def start(self, limits: Limits = QUICK) -> "Peer":
@@ -74,12 +72,12 @@ class Peer:
         await self.transport.start()
         return self
 
-    def _deliver(self, session: str, message: Message, payload: bytes | None) -> Awaitable[None] | None:
+    def _deliver(self, session: str, message: Message, payload: bytes | None) -> None:
         self.inbox.append((session, message, payload))
-        return self.held_up_by(session)
 
-    def send(self, to: "Peer | str", message: Message, payload: Any = None) -> None:
+    def send(self, to: "Peer | str", message: Message, content: bytes | None = None) -> None:
         """From the test's thread."""
+        payload = None if content is None else lambda: content
         session = to if isinstance(to, str) else to.session
 
         async def sending() -> None:
@@ -87,14 +85,14 @@ class Peer:
 
         self.loop.call(sending())
 
-    def tells(self, other: "Peer", message: Message | None = None, payload: Any = None) -> None:
+    def tells(self, other: "Peer", message: Message | None = None, content: bytes | None = None) -> None:
         """Send until it arrives, as the protocol does."""
         message = message or self.vote
 
         def arrived() -> bool:
             if (self.session, message) in [(one[0], one[1]) for one in other.inbox]:
                 return True
-            self.send(other, message, payload)
+            self.send(other, message, content)
             return False
 
         wait_until(arrived, f"{type(message).__name__} of {self.session} at {other.session}", every=0.1)

@@ -100,7 +100,7 @@ def test_a_stranger_that_says_nothing_is_not_waited_for(peers: Peers):
 FALSE_FRAMES = {
     "4 GiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
     "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
-    "ping of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.PING, 2**20)),
+    "receipt of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.RECEIVED, 2**20)),
     "noise": (Lane.CONTROL, framed(b"\0\0\0\0")),
     "bulk as control": (Lane.CONTROL, framed(pack(encode(chunk_of(b"x")), b"x"))),
     "control as bulk": (Lane.BULK, framed(pack(encode(Report(None, 1))))),

