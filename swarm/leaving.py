@@ -15,8 +15,9 @@ import psutil
 from swarm.errors import SwarmError
 
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process waits for
-AFTER_GRACE = 4.0  # seconds to the end from when a global step may no longer be finished; `docker stop` leaves ten
-GOODBYE = 1.0  # second in which the watchdog's goodbye has to be said
+AFTER_GRACE = 3.0  # seconds to the end from when a global step may no longer be finished: with GRACE and GOODBYE
+# less than the ten that `docker stop` leaves
+GOODBYE = 1.0  # second in which a goodbye has to be said
 GRACE = 5.0  # seconds after SIGTERM to finish a global step in
 
 
@@ -60,15 +61,13 @@ def leaving_on_signal(
     def watchdog() -> None:
         asked.wait()
         if not left.wait(max(patience, asked.left() + AFTER_GRACE)):
-            goodbye = threading.Thread(target=say_goodbye, name="goodbye", daemon=True)
-            goodbye.start()
-            goodbye.join(GOODBYE)  # the process may hang in writing to the same terminal
+            _say(say_goodbye)
             end_process(asked.status)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal signalled
         if signalled or asked.is_set():
-            say_goodbye()
+            _say(say_goodbye)
             end_process(asked.status)
         signalled = True
         if number == signal.SIGTERM:
@@ -88,6 +87,13 @@ def leaving_on_signal(
             if handler is not None:
                 signal.signal(number, handler)
         signals.put(False)
+
+
+def _say(goodbye: Callable[[], None]) -> None:
+    """Say it, unless it takes too long: the process may hang in writing to the same terminal."""
+    thread = threading.Thread(target=goodbye, name="goodbye", daemon=True)
+    thread.start()
+    thread.join(GOODBYE)
 
 
 def ask_to_leave() -> None:

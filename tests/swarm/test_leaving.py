@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import signal
 import sys
 import termios
@@ -12,6 +13,7 @@ from pathlib import Path
 from swarm.errors import SwarmError
 from swarm.leaving import ask_to_leave, leaving_on_signal
 from tests.support.forked import start_function
+from tests.support.waiting import wait_until
 
 WHILE = 60.0  # seconds
 
@@ -37,6 +39,17 @@ def hang_in_a_goodbye() -> None:
     with leaving_on_signal(lambda: time.sleep(WHILE), patience=0.1) as asked:
         asked.set()
         time.sleep(WHILE)
+
+
+def test_a_second_signal_ends_a_process_that_cannot_say_goodbye(tmp_path: Path):
+    process = start_function(be_asked_twice, out=tmp_path / "said")
+    assert process.wait(WHILE / 2) == 0
+
+
+def be_asked_twice() -> None:
+    with leaving_on_signal(lambda: time.sleep(WHILE), patience=WHILE):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_what_asks_a_process_to_leave_that_is_leaving_does_not_cut_that_short(tmp_path: Path):
@@ -100,13 +113,17 @@ def test_the_terminal_shows_what_is_typed_again_after_a_hidden_question_was_inte
     try:
         said = b""
         while b"token?" not in said:
+            assert select.select([terminal], [], [], WHILE)[0], said
             said += os.read(terminal, 1024)
         assert not shows_what_is_typed(terminal)
         os.write(terminal, b"\x03")
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
+        wait_until(lambda: os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT), "its end")
         assert shows_what_is_typed(terminal)
     finally:
+        os.kill(process, signal.SIGKILL)  # one that has ended is a zombie until the next line
+        status = os.waitpid(process, 0)[1]
         os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
 
 
 def shows_what_is_typed(terminal: int) -> bool:

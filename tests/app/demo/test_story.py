@@ -1,6 +1,7 @@
 """What the demo tells of its global steps, how long it waits for them, and what is left when it is ended."""
 
 import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -84,15 +85,18 @@ def test_two_demos_do_not_use_one_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_no_process_is_left_when_the_terminal_is_closed(tmp_path: Path, number: signal.Signals) -> None:
+    told = tmp_path / "pid"
     demo = start_function(be_a_demo, tmp_path, out=tmp_path / "said")
     try:
-        told = tmp_path / "pid"
         wait_until(lambda: told.exists() and told.read_text().endswith("\n"), "a coordinator")
         demo.send_signal(number)
         assert demo.wait() == 0
         wait_until(lambda: not is_alive(int(told.read_text())), "end of the coordinator")
     finally:
         demo.kill_all()
+        if told.exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(told.read_text()), signal.SIGKILL)
 
 
 def is_alive(pid: int) -> bool:
@@ -103,6 +107,7 @@ def is_alive(pid: int) -> bool:
 
 def be_a_demo(place: Path) -> None:
     """One whose coordinator says nothing."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest may have inherited from nohup that it is ignored
     program = place / "program"
     program.write_text(f"#!/bin/sh\necho $$ > {place / 'pid'}\nexec sleep 600\n")
     program.chmod(0o755)
