@@ -95,7 +95,7 @@ def read_file(path: Path, text_column: str, order: random.Random | None = None) 
     try:
         with _opened(path) as file:
             is_jsonl = kind(path) in JSONL_SUFFIXES
-            begin = 0 if order is None or _is_gzipped(path) else _begin(file, order, is_jsonl=is_jsonl)
+            begin = 0 if order is None or _is_gzipped(path) else _random_start(file, order, is_jsonl=is_jsonl)
             yield from read_jsonl(file, text_column, begin) if is_jsonl else read_text(file, begin)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         yield Unusable(f"damaged gzip file ({error})")
@@ -110,7 +110,7 @@ def read_jsonl(file: BinaryIO, text_column: str, begin: int = 0) -> Iterator[str
         begin: place of the line to begin with; those before it come last.
     """
     left: float = MOST_UNUSABLE
-    for start, end in _spans(begin):
+    for start, end in _reading_order(begin):
         file.seek(start)
         while left and file.tell() < end and (line := file.readline(MAX_LINE_BYTES)):
             if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
@@ -128,7 +128,7 @@ def read_text(file: BinaryIO, begin: int = 0) -> Iterator[str | Unusable]:
     Args:
         begin: place in the file to begin at; what is before it comes last.
     """
-    for start, end in _spans(begin):
+    for start, end in _reading_order(begin):
         file.seek(start)
         text = b""
         while True:
@@ -214,7 +214,7 @@ def _is_gzipped(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def _begin(file: BinaryIO, order: random.Random, *, is_jsonl: bool) -> int:
+def _random_start(file: BinaryIO, order: random.Random, *, is_jsonl: bool) -> int:
     """A place where a document may begin, anywhere in the file."""
     size = file.seek(0, io.SEEK_END)
     if size <= (0 if is_jsonl else DOCUMENT_BYTES):
@@ -226,7 +226,7 @@ def _begin(file: BinaryIO, order: random.Random, *, is_jsonl: bool) -> int:
     return file.tell() % size
 
 
-def _spans(begin: int) -> tuple[tuple[int, int], ...]:
+def _reading_order(begin: int) -> tuple[tuple[int, int], ...]:
     """Where to start reading, and where to end, one after the other."""
     return ((begin, sys.maxsize), (0, begin)) if begin else ((0, sys.maxsize),)
 

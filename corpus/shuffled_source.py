@@ -13,6 +13,9 @@ FIRST_FILL = 256
 FIRST_BACKOFF, LONGEST_BACKOFF, MOST_DOUBLINGS = 1.0, 60.0, 6
 # Unusable items before the first document after which a remote source is given up; it may be endless
 MOST_UNUSABLE = 10_000
+# Passes without a document that ended with failures, as at a damaged file, after which a source is given up: each pass
+# begins with another file
+MOST_DAMAGED = 20
 # Pause before a remote source with nothing ready is asked again
 POLL_SECONDS = 0.05
 
@@ -115,7 +118,9 @@ class ShuffledSource:
     def _end_pass(self) -> None:
         self.close()
         if not self._found:
-            self._give_up()
+            if not (self._repeat and self.failures_in_a_row and self._passes < MOST_DAMAGED):
+                self._give_up()
+            self.failures_in_a_row = 0  # those of the next pass are of another file
         if self._repeat:
             self._passes += 1
             self._is_read = False

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,38 @@ def test_a_hub_dataset_with_a_damaged_file_is_read_up_to_that_file(monkeypatch: 
         assert isinstance(last, Unusable) and "damaged" in last.reason
     held_out = HubDataset(DataSource(hub="a/b")).one_pass(None)  # its end must not depend on a damaged file
     assert list(itertools.islice(held_out, 12)) == [*"012"] + [Failed("Couldn't deserialize thrift")] * 9
+
+
+@pytest.mark.parametrize("intact", [True, False])
+def test_a_program_that_trains_goes_on_where_a_damaged_file_comes_first(
+    monkeypatch: pytest.MonkeyPatch, intact: bool
+) -> None:
+    def rows(shards: list[int]) -> Iterator[dict[str, str]]:
+        for shard in shards:
+            if shard or not intact:
+                raise pyarrow.ArrowInvalid("Couldn't deserialize thrift")
+            yield {"text": "good"}
+
+    def load(*args: object, **options: object) -> Any:
+        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(2))})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    run = parse_run({"name": "test", "data": {"train": [{"path": "unused"}]}}, Path("run.yaml"))
+    clock = itertools.count(0.0, 60.0)
+    for seed in range(6 if intact else 1):
+        documents = open_documents(
+            run,
+            [DataSource(hub="a/b")],
+            seed=seed,
+            repeat=True,
+            now=lambda: next(clock),
+            sleep=lambda _: time.sleep(0.01),
+        )
+        if intact:
+            assert next(iter(documents)) == "good"
+        else:
+            with pytest.raises(DataError, match="a/b: not one usable document"):
+                next(iter(documents))
 
 
 def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch, hub_dataset: str) -> None:
