@@ -19,7 +19,7 @@ PREFIX = "program-"  # of installations; those of notebooks are virtual environm
 VENV = "pyvenv.cfg"
 MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
 LONGEST_LINK = 1000  # characters
-STATES = "*/experts-*/*.safetensors"  # of experts, in the folder of a host
+STATES = "*/experts*/*.safetensors"  # of experts, in the folder of a host
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,10 @@ def states_folder(run_folder: Path, authority: bytes) -> Path:
 
 
 def measure(peer_folder: Path, states: Path) -> Room:
-    """Look at this machine, and at the disk of a host's folder, in which it may have served the run before."""
+    """Look at this machine, and at the disk of a host's folder, in which it may have served the run before.
+
+    States for another authority stay where they are, and their room is not free: they may be the only copies.
+    """
     own = sum(file.stat().st_size for file in states.glob("*") if file.is_file())
     return Room(float(psutil.virtual_memory().available), disk_free(peer_folder) + own)
 

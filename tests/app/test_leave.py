@@ -144,6 +144,14 @@ def test_nothing_goes_while_a_peer_runs_there(home: Path, name: str):
     left(RIVER)
 
 
+@pytest.mark.parametrize("folder", ["experts", "experts-0a1b2c3d"])
+def test_that_saved_experts_may_be_the_only_copies_is_said(home: Path, folder: str):
+    states = home / "river.example.org" / "run" / folder
+    states.mkdir(parents=True)
+    (states / "0.0.safetensors").touch()
+    assert any("may be the only copies" in line for line in left(RIVER))
+
+
 def test_a_leave_that_was_interrupted_can_be_finished(home: Path, monkeypatch: pytest.MonkeyPatch):
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
