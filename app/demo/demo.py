@@ -67,7 +67,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
     """
     console, out = console or Console(), options.out
     for number in (signal.SIGTERM, signal.SIGHUP):  # the peers are ended in any case
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     template = load_run(options.run or DEFAULT_RUN)
@@ -137,11 +137,19 @@ def _claimed(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         held = marker.open("a")
     with held:
+        with storage_errors(marker):  # as of a network drive without locks
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DemoFolderError(
+                    f"--out {out}: another demo runs there; stop it, or choose another folder"
+                ) from None
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DemoFolderError(f"--out {out}: another demo runs there; stop it, or choose another folder") from None
-        yield
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                if [one.name for one in out.iterdir()] == [MARKER]:  # as where the corpus cannot be used
+                    marker.unlink()
 
 
 def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> RunFile:

@@ -68,7 +68,7 @@ class Peer:
         self.process.wait()
 
     def send_kill(self) -> None:
-        """The same, but do not wait until it is gone."""
+        """Send it without waiting for the end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 

@@ -1,6 +1,7 @@
 """What the demo tells of its global steps, how long it waits for them, and what is left when it is ended."""
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ import app.demo.story
 from app.demo.demo import DemoFolderError, DemoOptions, _claimed, run_demo
 from app.demo.story import STALLED, Story, has_line
 from app.demo.summary import summarize
-from swarm.errors import SwarmError
+from swarm.errors import StorageError, SwarmError
 from tests.support.forked import start_function
 from tests.support.waiting import wait_until
 
@@ -64,6 +65,17 @@ def test_a_trainer_that_joined_again_has_the_samples_of_both_sessions(tmp_path: 
     assert (summary.samples, summary.peers[0].samples) == (7, 7)
 
 
+def test_a_folder_whose_file_system_has_no_locks_is_an_error_of_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(StorageError, match="No locks available"), _claimed(tmp_path):
+        pass
+
+
 def test_two_demos_do_not_use_one_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with (
@@ -72,10 +84,10 @@ def test_two_demos_do_not_use_one_folder(tmp_path: Path) -> None:
         _claimed(out),
     ):
         pass
+    assert not list(out.iterdir()), "a demo that made nothing leaves nothing"
     with _claimed(out):
-        pass
+        (out / "photos").mkdir()
     (out / ".sahaj-demo").unlink()
-    (out / "photos").mkdir()
     with pytest.raises(DemoFolderError, match="something other than an earlier demo"), _claimed(out):
         pass
     (tmp_path / "file").touch()
