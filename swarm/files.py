@@ -56,8 +56,10 @@ def whole_file(path: Path, *, flush: bool = True, replaces: bool = True) -> Iter
         yield partial
         if flush:
             fsync(partial)
-        if replaces or not _named_if_free(partial, path):
+        if replaces:
             partial.replace(path)
+        else:
+            _name_if_free(partial, path)
         if flush:
             fsync(path.parent)
 
@@ -157,16 +159,18 @@ def _clear(leftover: Path) -> None:
         leftover.unlink()
 
 
-def _named_if_free(partial: Path, path: Path) -> bool:
-    """Give a file its name unless there is one of this name; returns False where that cannot be done in one step."""
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links, such as a mounted cloud drive
-        return False
+def _name_if_free(partial: Path, path: Path) -> None:
+    """Give a file its name unless there is one of this name."""
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links, such as a mounted cloud drive
+            path.touch(exist_ok=False)  # one process alone can do this
+            partial.replace(path)
+            return
     partial.unlink()
-    return True
 
 
 def _partial_name(path: Path, kind: str = "new") -> Path:
