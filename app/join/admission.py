@@ -16,6 +16,8 @@ from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from app.join.refusals import REASONS
+from app.me import page_orders
+from app.service.service import PAUSE
 from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
@@ -253,7 +255,7 @@ def ask_for_pass(
         SahajError: other processes use the folders, or the coordinator does not let this peer in.
     """
     with timer("loading the program"), loading_libraries():
-        import swarm.identity  # noqa: F401
+        import swarm.identity  # noqa: F401 (`_claim` imports it again, at once)
     identity = _claim(folders, say)
     peer_folder = identity.path.parent
     write_file(peer_folder / LINK, f"{client.base}\n")
@@ -276,12 +278,11 @@ def _claim(folders: Iterable[Path], say: Say) -> "Identity":
     """The identity in the first folder that is free; its lock keeps other processes out of the folder and its logs."""
     from swarm.identity import IdentityInUse, load_identity
 
-    used = None
+    used, before = None, (daily_traffic.FILE_NAME, page_orders.FILE_NAME, PAUSE)  # files that may come before the peer
     for folder in folders:
-        if is_of_another_kind(folder, (IDENTITY, LINK), besides=(daily_traffic.FILE_NAME,)):
-            raise StorageError(
-                _("--state {folder}: holds something other than a peer; choose a new folder").format(folder=folder)
-            )
+        if is_of_another_kind(folder, (IDENTITY, LINK), besides=before):
+            reason = _("{folder}: holds something other than a peer; choose a new folder with --state")
+            raise StorageError(reason.format(folder=folder))
         if problem := keep_private(folder):
             say(problem)
         try:

@@ -25,7 +25,7 @@ from swarm.language import _, mark
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
 CONNECT_PATIENCE = 6.0  # seconds
 LONGEST_ANSWER = 1 << 20  # bytes of JSON
-LONGEST_PAUSE = 3600.0  # seconds before another try, whatever is asked for
+LONGEST_RETRY_AFTER = 3600.0  # seconds before another try, whatever is asked for
 CLOCK_TOLERANCE = 30.0  # seconds
 GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a proxy finds it away
 
@@ -292,4 +292,4 @@ def _why_away(content: bytes, status: int) -> str:
 
 def _seconds(retry_after: str | None) -> float:
     asked = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else 0.0
-    return min(asked, LONGEST_PAUSE)
+    return min(asked, LONGEST_RETRY_AFTER)

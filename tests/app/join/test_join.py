@@ -144,11 +144,12 @@ def test_the_rights_of_a_folder_of_other_things_are_left_alone(opened: StandIn, 
     folder = tmp_path / "www"
     folder.mkdir(mode=0o755)
     (folder / "index.html").touch(0o644)
-    (folder / "traffic.json").touch()
-    with pytest.raises(StorageError, match=r"--state .*www: holds something other than a peer; choose a new folder"):
+    for name in ("traffic.json", "page.json", "pause"):
+        (folder / name).touch()
+    with pytest.raises(StorageError, match=r"www: holds something other than a peer; choose a new folder with --state"):
         join(opened.url, options(tmp_path, name="bob", state=folder))
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "index.html")] == [0o755, 0o644]
-    (folder / "index.html").unlink()  # a day's traffic may have been noted before the peer was ever let in
+    (folder / "index.html").unlink()  # a day's traffic or a pause may have been noted before the peer was ever let in
     join(opened.url, options(tmp_path, name="bob", state=folder))
     (folder / "index.html").touch()
     (folder / "identity.key").unlink()  # `link` is there

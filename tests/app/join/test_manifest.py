@@ -157,7 +157,7 @@ def test_the_way_out_of_an_unusable_manifest_is_in_the_persons_language(monkeypa
     monkeypatch.setenv(VARIABLE, "bn")
     with raises_problem(ProblemKind.MANIFEST) as problem:
         read_manifest(manifest("- 1"))
-    assert str(problem.value).startswith("কোঅর্ডিনেটরের")
+    assert str(problem.value).startswith("সমন্বয়কের")
     assert str(problem.value).endswith(" (its run file is not a mapping of keys to values); আয়োজককে জানান")
 
 
