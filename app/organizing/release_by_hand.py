@@ -101,7 +101,7 @@ def describe(release: Release, repo: str) -> str:
 
 
 def _released(commit: str) -> str:
-    return f"released ({commit[:8]}); not all tags were set: the same command again sets them"
+    return f"released ({commit[:8]}); tags may be missing: set them on the Hub"
 
 
 def _link_of(state_folder: Path, given: str | None) -> str:
