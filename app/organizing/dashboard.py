@@ -12,7 +12,7 @@ from app.join.coordinator_client import CoordinatorClient
 from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
-EVERYWHERE = ("0.0.0.0", "::")  # addresses at which nobody finds it
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses that cannot be opened, and what can be here
 NICENESS = 10  # pages can wait a moment, training beside them should not
 
 
@@ -48,8 +48,9 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
     port = free_port(host, port)
     with CoordinatorClient(url, tolerance=float("inf")) as client:
         name, base = client.run_name(), client.base
-    shown = socket.gethostname() if host in EVERYWHERE else f"[{host}]" if ":" in host else host
-    say(f"The dashboard of {name}: http://{shown}:{port} (Ctrl-C ends it)")
+    shown = EVERYWHERE.get(host) or (f"[{host}]" if ":" in host else host)
+    elsewhere = ", and at this machine's address from elsewhere" if host in EVERYWHERE else ""
+    say(f"The dashboard of {name}: http://{shown}:{port}{elsewhere} (Ctrl-C ends it)")
     environment = os.environ | {"SAHAJ_URL": base} | ({"SAHAJ_NOTEBOOK": notebook} if notebook else {})
     os.nice(NICENESS)
     os.execve(sys.executable, command(host, port), environment)

@@ -108,7 +108,12 @@ def test_without_streamlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", socket.gethostname()), ("::", socket.gethostname())]
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "127.0.0.1:8501"),
+        ("0.0.0.0", "127.0.0.1:8501, and at this machine's address from elsewhere"),
+        ("::", "[::1]:8501, and at this machine's address from elsewhere"),
+    ],
 )
 def test_the_address_that_is_shown_can_be_opened(
     server: StandIn, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
@@ -120,4 +125,4 @@ def test_the_address_that_is_shown_can_be_opened(
         monkeypatch.setattr(os, name, lambda *_: None)
     said: list[str] = []
     run_dashboard(server.url, host, 8501, None, said.append)
-    assert said == [f"The dashboard of test-run: http://{shown}:8501 (Ctrl-C ends it)"]
+    assert said == [f"The dashboard of test-run: http://{shown} (Ctrl-C ends it)"]
