@@ -184,7 +184,8 @@ def picture(
 ) -> Group:
     """The live view for a terminal of this size; `trend` holds the losses of the last global steps.
 
-    The newest message is whole: in a low terminal empty lines make room for it, then figures; older ones come last.
+    The newest message is whole: in a low terminal empty lines make room for it, then figures, then the rest;
+    older ones come last.
     Lines with text from outside end where the text ends: Rich would fill them up to the right edge,
     and a terminal that gives a vowel sign one column more than Rich does would break them there.
     """
@@ -200,8 +201,8 @@ def picture(
     wrapped = [wrap(message, room) for message in messages]
     whole = [Text(), title, Text(), *progress, Text(), *figures, Text()]
     least = len(wrapped[-1]) if wrapped else 0
-    tight = [title, *progress, *figures]
-    parts = next((one for one in (whole, tight) if len(one) + least <= height), [title, *progress])
+    stages = (whole, [title, *progress, *figures], [title, *progress], [status])
+    parts = next((one for one in stages if len(one) + least <= height), [])
     lines: list[str] = []
     for message in reversed(wrapped):
         if lines and len(parts) + len(message) + len(lines) > height:

@@ -127,7 +127,7 @@ def test_the_view_is_redrawn_a_few_times_a_second_however_often_it_changes():
 
 @pytest.mark.parametrize(
     ("columns", "height", "older", "figures"),
-    [(80, 24, True, True), (80, 10, False, True), (80, 7, False, False), (45, 24, True, True), (45, 10, False, False)],
+    [(80, 10, False, True), (80, 7, False, False), (80, 3, False, False), (45, 24, True, True), (45, 10, False, False)],
 )
 def test_the_newest_message_is_whole_in_a_terminal_of_any_height(columns: int, height: int, older: bool, figures: bool):
     long = " ".join(f"word{number}" for number in range(22)) + " and you need to do nothing"
