@@ -24,7 +24,7 @@ from trainer.precision import DeviceError, Precision, candidate_dtypes, empty_ca
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FIRST = 4  # is tried before larger ones, and before smaller ones only where it is too slow or too large
 LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
-SHORTER = 0.75  # halving a micro-batch must leave at most so much of its seconds: the rest is no matter of samples
+SHORTER = 0.75  # a smaller micro-batch helps only if half the samples take at most so much of the time
 WORTH_IT = 1.05  # growing must give 5 % more samples a second: less is within the noise of a trial
 FULL_PAUSE = 2.0  # seconds after a micro-batch that has not fitted into memory
 GIVEN_UP = 300.0  # seconds without room for a single sample after which a peer leaves

@@ -97,12 +97,11 @@ class TrainingLoop:
             counted = result.counts
             self._overflows = self._overflows + 1 if result.is_overflow else 0
             if not result.is_finite and (not result.is_overflow or self._overflows > USUAL_OVERFLOWS):
-                messages.append(
-                    _(
-                        "One batch was skipped because its result was not a usable number (loss {loss}). If this "
-                        "repeats, tell the organizer."
-                    ).format(loss=f"{result.loss:.3g}")
+                skipped = _(
+                    "One batch was skipped because its result was not a usable number (loss {loss}). If this repeats, "
+                    "tell the organizer."
                 )
+                messages.append(skipped.format(loss=f"{result.loss:.3g}"))
             self._uncounted = 0 if counted else self._uncounted + result.is_finite
             if result.is_finite and self._uncounted == UNCOUNTED:
                 messages.append(

@@ -120,7 +120,7 @@ def _connect(one: PeerAddress, until: float) -> Exception | None:
     try:
         with socket.create_connection((one.host, one.port), timeout=max(0.1, until - time.monotonic())):
             return None
-    except (OSError, UnicodeError) as error:  # the latter for what is no name
+    except (OSError, UnicodeError) as error:  # the latter for an impossible host name
         return error
 
 

@@ -70,7 +70,7 @@ def test_the_smallest_size_is_used_on_the_slowest_device_too() -> None:
         ({4: LONGEST_STEP + 0.1, 2: LONGEST_STEP - 0.4}, 2),
         ({4: None, 2: LONGEST_STEP - 0.4}, 2),
         ({4: None, 2: 3.0, 1: 1.6}, 1),
-        ({4: 3.0, 2: 2.4}, 4),  # most of it is no matter of samples
+        ({4: 3.0, 2: 2.4}, 4),  # fewer samples hardly help
         ({4: None, 2: None, 1: None}, 1),
     ],
 )

@@ -8,6 +8,8 @@ import pytest
 import torch
 from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from averaging.log.state import Layout
+from averaging.optimizers.state_step import StateOptimizer, initial_state
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
 from tests.support.forked import runs_well
@@ -198,5 +200,10 @@ def test_a_saved_model_is_an_ordinary_one(
 
 def test_biases_and_layer_norms_do_not_decay(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
     parameters = dict(build_model(run, tokenizer).named_parameters())
-    spared = {name for name, one in parameters.items() if one.dim() <= 1}  # by the optimizer of the run
+    layout = Layout(tuple(parameters), tuple(tuple(one.shape) for one in parameters.values()))
+    settings = run.optimizer.model_copy(update={"name": "adamw", "weight_decay": 0.1})
+    before = initial_state(layout, [torch.ones_like(one) for one in parameters.values()])
+    after = StateOptimizer(layout, settings).step(before, torch.zeros(layout.size))
+    moved = zip(layout.names, layout.views(after.parameters), strict=True)
+    spared = {name for name, one in moved if torch.equal(one, torch.ones_like(one))}
     assert spared == {name for name in parameters if name.endswith("bias") or "LayerNorm" in name or "_norm" in name}
