@@ -14,6 +14,7 @@ ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
 AUTHORITY = "authority.key"  # signs passes and notices
 CERTIFICATES = "https"  # the certificate with its key, and the account at the authority
 CHECKPOINTS = "checkpoints"
+DOWNLOADS = "from-hub"  # while a release is being fetched
 EVIDENCE = "evidence"  # of what audits have proved
 EXPERTS = "experts"  # states of the experts of volunteers, if the run has any
 IDENTITY = "identity.key"  # of the coordinator's peer; exists once a run was opened from the folder
@@ -28,7 +29,10 @@ REVOKED_KEYS = "revoked-keys.json"  # personal keys that are good no longer
 TOLD = "told"  # there once webhooks were told that the run has begun
 UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
 URL = "url.txt"  # of the HTTP service
-SIGNS = (ADMIN_KEY, AUTHORITY, CERTIFICATES, CHECKPOINTS, IDENTITY, LEDGER, LOG, NOTICES, UNNAMED)  # one is there
+SIGNS = (  # one is there
+    *(ADMIN_KEY, AUTHORITY, CERTIFICATES, CHECKPOINTS, IDENTITY, LEDGER, LOG, NOTICES, UNNAMED),
+    *(DOWNLOADS, RANDOM),  # if the first start was interrupted
+)
 
 
 def read_small(path: Path, kind: type[T], otherwise: str) -> T | None:

@@ -8,12 +8,10 @@ from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, Trai
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.publish import check_owner
-from coordinator.state_folder import CHECKPOINTS, RANDOM
+from coordinator.state_folder import CHECKPOINTS, DOWNLOADS, RANDOM
 from swarm.files import whole_directory, write_file
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
-
-DOWNLOADS = "from-hub"  # in the state folder, while a release is being fetched
 
 
 def restore_from_hub(run: RunFile, folder: Path, ours: Fingerprint, say: Callable[[str], None], *, asked: bool) -> None:

@@ -13,8 +13,9 @@ from coordinator.initialization.initialize import keep_beginning
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.publish import publish
-from coordinator.release.restore import DOWNLOADS, restore_from_hub
-from coordinator.state_folder import RANDOM
+from coordinator.release.restore import restore_from_hub
+from coordinator.state_folder import DOWNLOADS, RANDOM, SIGNS
+from swarm.files import is_of_another_kind
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
@@ -77,6 +78,7 @@ def test_what_the_run_began_with_is_known_after_a_restart_and_a_restore(
 ):
     keep_beginning(state_folder, as_asked=False)
     assert (state_folder / RANDOM).exists()
+    assert not is_of_another_kind(state_folder, SIGNS), "or it could not be started again"
     keep_beginning(state_folder, as_asked=True)  # the start before has failed
     assert not (state_folder / RANDOM).exists()
     checkpoint = make_checkpoint(100, folder=tmp_path / "lost", random_embeddings=True)
@@ -164,6 +166,7 @@ def test_a_download_that_broke_off_goes_on(
     with pytest.raises(ReleaseError, match=r"river/boats: the Hub is failing \(status 500\)"):
         restore()
     assert list_checkpoints(state_folder / "checkpoints") == []
+    assert not is_of_another_kind(state_folder, SIGNS), "or it could not be started again"
     hub.repositories.troubles.clear()
     fetched = len(hub.asked)
     restore()
