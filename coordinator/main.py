@@ -157,7 +157,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 probes,
                 baseline,
                 tracker,
-                open_experts(run, ours.digest, dht, access.gate),
+                open_experts(run, ours.digest, dht, access.gate, hurries=False),
             )
             loop = CoordinatorLoop(
                 context,

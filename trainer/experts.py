@@ -21,13 +21,19 @@ from swarm.run_file import RunFile
 CLOSING = 2.0  # seconds
 
 
-def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "ReachedExperts | None":
-    """Begin to look for hosts, if the run has experts; hivemind's processes must have been forked before."""
+def open_experts(
+    run: RunFile, fingerprint: str, dht: DHT, gate: Gate, *, hurries: bool = True
+) -> "ReachedExperts | None":
+    """Begin to look for hosts, if the run has experts; hivemind's processes must have been forked before.
+
+    Args:
+        hurries: see `RemoteExperts`.
+    """
     settings = settings_of(run)
     if settings is None or run.experts is None:
         return None
     directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
-    return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate)
+    return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate, hurries=hurries)
 
 
 def summary(calls: CallCounts, batches: BatchCounts) -> str:
@@ -46,15 +52,24 @@ class ReachedExperts:
     Args:
         fingerprint: of the run.
         timeout: seconds that a forward or a backward waits for hosts.
+        hurries: see `RemoteExperts`.
     """
 
     def __init__(
-        self, directory: Directory, fingerprint: str, settings: ExpertSettings, timeout: float, dht: DHT, gate: Gate
+        self,
+        directory: Directory,
+        fingerprint: str,
+        settings: ExpertSettings,
+        timeout: float,
+        dht: DHT,
+        gate: Gate,
+        *,
+        hurries: bool = True,
     ):
         self._size = size(settings.grid)
         self._loop = LoopThread("experts")
         self._p2p = self._loop.call(join_daemon(dht))
-        self.caller = RemoteExperts(self._loop, self._p2p, gate, fingerprint, settings, timeout)
+        self.caller = RemoteExperts(self._loop, self._p2p, gate, fingerprint, settings, timeout, hurries=hurries)
         self._loop.begin(follow(directory, self.caller))
 
     @property

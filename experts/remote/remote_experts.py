@@ -1,7 +1,7 @@
 """A trainer's experts: on hosts elsewhere, called in groups, one request for each host and batch.
 
 Once more than half of the rows of a batch are answered, the other hosts have not much longer. A host that does not
-answer within the timeout, or is late in several batches, is left out and looked for in the background until it answers.
+answer within the timeout, or is late with several calls in a row, is left out and looked for in the background until it answers.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ logger = get_logger(__name__)
 
 T = TypeVar("T")
 MARGIN = 0.25  # seconds beyond the timeout, if the event loop is held up
-TIMES, AT_LEAST = 4, 0.25  # all have so many times as long as half of the rows took, or seconds, if that is more
+# hosts are given PATIENCE_FACTOR times as long as the first half of the rows took, at least AT_LEAST seconds
+PATIENCE_FACTOR, AT_LEAST = 4, 0.25
 MOST_LOOKS = 40  # that fail before a host that is not in the table any longer is forgotten: an hour
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
@@ -67,7 +68,6 @@ class _Host:
 class _Group:
     """What goes to one host in one request."""
 
-    kind: Kind
     parts: tuple[Part, ...]
     payload: bytes
 
@@ -90,29 +90,41 @@ class RemoteExperts:
         gate: has our pass and checks those of hosts.
         run: fingerprint of the run.
         timeout: seconds that a forward or a backward waits for hosts.
+        hurries: whether it waits for slow hosts less long than that; not where nobody waits for the batch.
     """
 
-    def __init__(self, loop: Loop, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, timeout: float):
-        self._loop, self._p2p, self._settings, self._timeout = loop, p2p, settings, timeout
+    def __init__(
+        self,
+        loop: Loop,
+        p2p: P2P,
+        gate: Gate,
+        run: str,
+        settings: ExpertSettings,
+        timeout: float,
+        *,
+        hurries: bool = True,
+    ):
+        self._loop, self._p2p, self._settings = loop, p2p, settings
+        self._timeout, self._hurries = timeout, hurries
         self._greeting = Greeting(gate, run, settings)
         self._most_rows = HostLimits().request_rows
         self._hosts: dict[str, _Host] = {}  # by peer id; for the loop alone
         self._routes: dict[Uid, str] = {}  # replaced as a whole
         self._out: frozenset[str] = frozenset()  # as well
-        self._refusals: dict[Uid, Refusals] = {}
+        self._refusals: dict[tuple[Kind, Uid], Refusals] = {}
         self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to tasks weakly
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
-        self.served: Counter[str] = (
-            Counter()
-        )  # rows that came back both ways, by the host's peer id; replaced as a whole
+        # rows that came back both ways, by the host's peer id; replaced as a whole
+        self.served: Counter[str] = Counter()
 
     def use(self, routes: Mapping[Uid, PeerID]) -> None:
         """Call these hosts from now on: the newest table of the directory. From any thread."""
         before, self._routes = self._routes, {uid: peer.to_base58() for uid, peer in routes.items()}
         for uid in before:
             if self._routes.get(uid) != before[uid]:
-                self._refusals.pop(uid, None)
+                for kind in Kind:
+                    self._refusals.pop((kind, uid), None)
         self._loop.soon(self._keep, set(routes.values()))
 
     def close(self) -> None:
@@ -122,7 +134,7 @@ class RemoteExperts:
     def alive(self) -> Collection[Uid]:
         """Experts whose hosts are in the table and have answered so far, but those that refuse again and again."""
         out, now = self._out, time.monotonic()
-        refusing = {uid for uid, refusals in self._refusals.copy().items() if now < refusals.until}
+        refusing = {uid for (_, uid), refusals in self._refusals.copy().items() if now < refusals.until}
         return [uid for uid, peer in self._routes.items() if peer not in out and uid not in refusing]
 
     def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
@@ -130,7 +142,7 @@ class RemoteExperts:
         encoded = {uid: encode(rows) for uid, rows in inputs.items()}
         parts = {uid: Part(uid, len(rows)) for uid, rows in inputs.items()}
         answers = self._call(Kind.FORWARD, parts, encoded)
-        decoded = self._decoded(answers, inputs)
+        decoded = self._decoded(Kind.FORWARD, answers, inputs)
         for uid in decoded:
             self._versions[uid, hash(encoded[uid])] = answers[uid].version
         while len(self._versions) > MOST_VERSIONS:
@@ -145,7 +157,7 @@ class RemoteExperts:
             parts[uid] = Part(uid, len(rows), self._versions.get((uid, hash(sent)), 0))
             encoded[uid] = sent + encode(gradients[uid])
         answers = self._call(Kind.BACKWARD, parts, encoded)
-        decoded = self._decoded(answers, inputs)
+        decoded = self._decoded(Kind.BACKWARD, answers, inputs)
         served = Counter(self.served)
         for uid in decoded:
             served[answers[uid].host] += parts[uid].rows
@@ -162,9 +174,9 @@ class RemoteExperts:
                 of_host.setdefault(routes[uid], []).append(uid)
         came: dict[Uid, _Answered] = {}
         if of_host:
-            groups = {host: self._groups(kind, uids, parts, encoded) for host, uids in of_host.items()}
+            groups = {host: self._groups(uids, parts, encoded) for host, uids in of_host.items()}
             try:
-                self._loop.call(self._ask_all(groups, came), self._timeout + MARGIN)
+                self._loop.call(self._ask_all(kind, groups, came), self._timeout + MARGIN)
             except Exception as error:  # the loop has ended, or is held up
                 logger.warning(f"experts could not be waited for: {error!r}")
         answers = came.copy()  # late ones still come into the other one
@@ -173,7 +185,7 @@ class RemoteExperts:
         return answers
 
     def _groups(
-        self, kind: Kind, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
+        self, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
     ) -> list[_Group]:
         """One group, unless there are more rows or experts than a host takes at once."""
         groups: list[list[Uid]] = [[]]
@@ -184,11 +196,11 @@ class RemoteExperts:
                 rows = 0
             groups[-1].append(uid)
             rows += parts[uid].rows
-        return [
-            _Group(kind, tuple(parts[uid] for uid in some), b"".join(encoded[uid] for uid in some)) for some in groups
-        ]
+        return [_Group(tuple(parts[uid] for uid in some), b"".join(encoded[uid] for uid in some)) for some in groups]
 
-    def _decoded(self, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+    def _decoded(
+        self, kind: Kind, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]
+    ) -> dict[Uid, Tensor]:
         outputs = {}
         for uid, answer in answers.items():
             try:
@@ -197,41 +209,43 @@ class RemoteExperts:
                     raise ValueError(f"numbers above {LARGEST:,.0f}")
             except ValueError as error:  # it refused or has diverged, and others of its host may be good
                 logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
-                self._refusals.setdefault(uid, Refusals()).refused(time.monotonic())
+                self._refusals.setdefault((kind, uid), Refusals()).refused(time.monotonic())
                 continue
-            self._refusals.pop(uid, None)
+            self._refusals.pop((kind, uid), None)
             outputs[uid] = decoded.to(inputs[uid].device)
         self.counts.answered += len(outputs)
         return outputs
 
     # -- in the loop
 
-    async def _ask_all(self, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]) -> None:
+    async def _ask_all(
+        self, kind: Kind, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]
+    ) -> None:
         """Fill in answers. Late requests go on, also if this is cancelled: each host is given its whole timeout."""
         asks: dict[asyncio.Task[int], _Host] = {}
         for peer, of_host in groups.items():
             host = self._host(peer)
-            asks |= {self._begin(self._ask(host, group, answers)): host for group in of_host}
+            asks |= {self._begin(self._ask(host, kind, group, answers)): host for group in of_host}
         rows = sum(part.rows for of_host in groups.values() for group in of_host for part in group.parts)
         now = asyncio.get_running_loop().time
         begin, late = now(), set(asks)
         ends = begin + self._timeout + MARGIN
         while late and now() < ends:
             _, late = await asyncio.wait(late, timeout=ends - now(), return_when=asyncio.FIRST_COMPLETED)
-            if sum(ask.result() for ask in asks.keys() - late) > rows / 2:
-                ends = min(ends, begin + max(AT_LEAST, TIMES * (now() - begin)))
+            if self._hurries and sum(ask.result() for ask in asks.keys() - late) > rows / 2:
+                ends = min(ends, begin + max(AT_LEAST, PATIENCE_FACTOR * (now() - begin)))
         late_hosts = {asks[ask] for ask in late}
         for host in {asks[ask] for ask in asks.keys() - late if ask.result()} - late_hosts:
-            host.availability.answered()
+            host.availability.answered(kind)
         for host in late_hosts:
-            if host.availability.late():
+            if host.availability.late(kind):
                 self._failed(host, "it is late again and again")
 
-    async def _ask(self, host: _Host, group: _Group, answers: dict[Uid, _Answered]) -> int:
+    async def _ask(self, host: _Host, kind: Kind, group: _Group, answers: dict[Uid, _Answered]) -> int:
         """Fill in what the host answers, and return its rows; 0, and the host is left out, if it fails in any way."""
         try:
             async with within(self._timeout):
-                answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
+                answer, payload = await host.connection.ask(kind, group.parts, group.payload)
             split = wire.split(answer, payload, group.parts)
             given = {uid: _Answered(host.peer, result.version, data) for uid, (result, data) in split.items()}
             answers |= {part.uid: _Answered(host.peer) for part in group.parts} | given

@@ -47,8 +47,8 @@ class _Here:
 class Caller(RemoteExperts):
     """Each host has one expert."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *hosts: StandIn, timeout: float = 3.0):
-        super().__init__(_Here(), None, None, RUN, SETTINGS, timeout)  # type: ignore[arg-type]
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *hosts: StandIn, timeout: float = 3.0, hurries: bool = True):
+        super().__init__(_Here(), None, None, RUN, SETTINGS, timeout, hurries=hurries)  # type: ignore[arg-type]
         by_peer = {host.peer_id: host for host in hosts}
         monkeypatch.setattr(remote_experts, "HostConnection", lambda *arguments: by_peer[arguments[-1]])
         self.table(*hosts)
@@ -56,9 +56,9 @@ class Caller(RemoteExperts):
     def table(self, *hosts: StandIn) -> None:
         self.use({uid: host.peer_id for uid, host in zip(ALL, hosts, strict=False)})
 
-    async def batch(self) -> set[Any]:
-        """Experts that answer a forward call of three rows for each that is alive."""
-        groups = {self._routes[uid]: [_Group(Kind.FORWARD, (Part(uid, 3),), b"")] for uid in self.alive()}
+    async def batch(self, kind: Kind = Kind.FORWARD) -> set[Any]:
+        """Experts that answer a call of three rows for each that is alive."""
+        groups = {self._routes[uid]: [_Group((Part(uid, 3),), b"")] for uid in self.alive()}
         answers: dict[Any, Any] = {}
-        await self._ask_all(groups, answers)
+        await self._ask_all(kind, groups, answers)
         return set(answers)

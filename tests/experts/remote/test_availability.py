@@ -11,6 +11,7 @@ from experts.remote.availability import (
     Availability,
     Refusals,
 )
+from experts.remote.wire import Kind
 
 
 def test_it_is_looked_for_at_growing_intervals():
@@ -35,7 +36,7 @@ def test_one_that_answers_looks_but_hardly_a_call_stays_out_for_longer_each_time
         host.found()
         assert not host.is_out
         for _ in range(FORGIVEN - 1):
-            host.answered()
+            host.answered(Kind.FORWARD)
     assert waits == [FIRST_LOOK * 2**power for power in range(5)]
 
 
@@ -45,7 +46,7 @@ def test_a_failure_after_some_answers_is_the_first_again():
     host.missed()
     host.found()
     for _ in range(FORGIVEN):
-        host.answered()
+        host.answered(Kind.FORWARD)
     assert host.failed() == FIRST_LOOK
 
 
@@ -65,7 +66,7 @@ def test_a_host_that_loses_a_tenth_of_its_calls_is_used_most_of_the_time():
             if is_lost:
                 look = now + (host.failed() or 0.0)
             else:
-                host.answered()
+                host.answered(Kind.FORWARD)
     assert used > 0.8 * 3600
 
 

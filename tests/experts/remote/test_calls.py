@@ -17,6 +17,7 @@ from experts.remote.availability import MOST_REFUSED
 from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.recovering import Recovering
+from experts.remote.wire import Kind
 from tests.experts.remote.small_hosts import ALL, RUN, SETTINGS, Host, SmallHosts, rows, sent
 from tests.support.waiting import wait_until
 
@@ -123,7 +124,7 @@ def test_an_expert_that_refuses_again_and_again_is_left_out_until_it_may_answer(
     for _ in range(MOST_REFUSED):
         caller.forward({A: rows()})
     assert set(caller.alive()) == {B}
-    caller._refusals[A].until = 0.0  # later
+    caller._refusals[Kind.FORWARD, A].until = 0.0  # later
     assert set(caller.alive()) == {A, B}
     caller.forward({A: rows()})
     assert set(caller.alive()) == {B}, "it refuses still"

@@ -6,7 +6,7 @@ import pytest
 
 from experts.remote import remote_experts
 from experts.remote.availability import MOST_LATE
-from experts.remote.remote_experts import TIMES
+from experts.remote.remote_experts import PATIENCE_FACTOR
 from experts.remote.wire import Kind
 from tests.experts.remote.small_hosts import ALL
 from tests.experts.remote.stand_in_hosts import Caller, StandIn
@@ -62,7 +62,7 @@ def test_one_host_of_several_that_is_slow_holds_batches_up_a_little_and_then_not
             begin = asyncio.get_running_loop().time()
             assert await caller.batch() == set(ALL[:3])
             took = asyncio.get_running_loop().time() - begin
-            assert took == pytest.approx(TIMES * quick[0].seconds if number < MOST_LATE else quick[0].seconds)
+            assert took == pytest.approx(PATIENCE_FACTOR * quick[0].seconds if number < MOST_LATE else quick[0].seconds)
         assert slow.asked == [Kind.FORWARD] * MOST_LATE
         assert not slow.is_open
 
@@ -107,5 +107,31 @@ def test_a_host_that_is_late_now_and_then_is_not_left_out(monkeypatch: pytest.Mo
             hosts[2].seconds = 0.1 if number % MOST_LATE == 0 else 1.0
             await caller.batch()
         assert caller.counts.silent == 0
+
+    in_virtual_time(course)
+
+
+def test_a_host_that_is_late_with_backward_calls_alone_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    hosts = [StandIn(str(number)) for number in range(3)]
+    caller = Caller(monkeypatch, *hosts)
+
+    async def course() -> None:
+        for _ in range(MOST_LATE):
+            for kind, seconds in ((Kind.FORWARD, 0.1), (Kind.BACKWARD, 2.9)):
+                hosts[2].seconds = seconds
+                await caller.batch(kind)
+        assert set(caller.alive()) == set(ALL[:2])
+
+    in_virtual_time(course)
+
+
+def test_a_caller_that_does_not_hurry_waits_for_slow_hosts(monkeypatch: pytest.MonkeyPatch):
+    hosts = [StandIn(str(number)) for number in range(3)]
+    caller = Caller(monkeypatch, *hosts, hurries=False)
+    hosts[2].seconds = 2.9
+
+    async def course() -> None:
+        for _ in range(MOST_LATE + 1):
+            assert await caller.batch() == set(ALL[:3])
 
     in_virtual_time(course)
