@@ -39,7 +39,10 @@ from swarm.logging.logs import log_failure
 PATIENCE = 600.0  # seconds for the states of one checkpoint to come
 MOST_NAMED = 8  # experts in a message
 CLOSING = 5.0  # seconds for streams to end
-GO_BACK = f"; `sahaj admin LINK restore STEP` takes them back to a checkpoint that has {file_names.EXPERTS}"
+STAY = (
+    "experts stay as they are; `sahaj admin LINK restore STEP` takes them back to a checkpoint that has "
+    f"{file_names.EXPERTS}"
+)
 FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
 
 
@@ -128,8 +131,9 @@ class ExpertStates:
         self._collect, self._close, self._say = collect, close, say
         self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
         self._pending: set[Path] = set()
+        self._lock = threading.Lock()  # a rollback does not begin or end while a checkpoint is packed
         self._rollback: _Rollback | None = None  # under way ...
-        self._held: list[Path] = []  # ... and checkpoints that are asked for meanwhile
+        self._held: list[Path] = []  # ... and checkpoints that wait for its end
         self._thread = threading.Thread(target=self._work, name="expert-states", daemon=True)
 
     def begin_with(self, checkpoint: Path) -> None:
@@ -161,12 +165,11 @@ class ExpertStates:
             checkpoint: to which the run goes back; None if it is not here.
         """
         if checkpoint is None:
-            self._say(
-                f"problem: the checkpoint to go back to is not known any longer, so experts stay as they are{GO_BACK}"
-            )
+            self._say(f"problem: the checkpoint to go back to is not here any longer, so {STAY}")
             return
-        self._pending.discard(checkpoint)
-        self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
+        with self._lock:
+            self._pending.discard(checkpoint)
+            self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
 
     def follow_rollback(self) -> None:
         """Make states of a checkpoint's experts that are newer than any other, so that hosts take them over.
@@ -186,10 +189,11 @@ class ExpertStates:
         except Exception as error:
             log_failure(error, "experts stay as they are in a rollback")
             file = self._rollback.checkpoint / file_names.EXPERTS
-            self._say(f"problem: {file}: cannot be used ({error}), so experts stay as they are{GO_BACK}")
-        self._rollback = None
-        while self._held:
-            self._asked.put(self._held.pop(0))
+            self._say(f"problem: {file}: cannot be used ({error}), so {STAY}")
+        with self._lock:
+            self._rollback = None
+            while self._held:
+                self._asked.put(self._held.pop(0))
 
     def hosts(self) -> list[Listed]:
         """The hosts that are listed now; none while the DHT does not answer. From any thread."""
@@ -211,7 +215,13 @@ class ExpertStates:
             self._held.append(checkpoint)
 
     def finish(self, timeout: float = FINISHING) -> None:
-        """Collect nothing more, and wait a little for the file of the last checkpoint."""
+        """Collect nothing more, end a rollback, and wait a little for the file of the last checkpoint."""
+        if self._rollback is not None:
+            self._rollback.hosts_until = 0.0
+            try:
+                self.follow_rollback()
+            except StorageError as error:
+                self._say(f"problem: {error}, so {STAY}")
         self._asked.put(None)
         self._close()  # a collection under way fails, and what has come is written
         self._thread.join(timeout)
@@ -220,9 +230,13 @@ class ExpertStates:
         while (checkpoint := self._asked.get()) is not None:
             if self._asked.empty():  # otherwise a later one is waiting, which gets newer states
                 self._reporting_errors(self._bring_up_to_date)
-            if checkpoint in self._pending:  # otherwise the run has gone back to it meanwhile
-                self._reporting_errors(partial(self._write, checkpoint))
-            self._pending.discard(checkpoint)
+            with self._lock:
+                if self._rollback is not None:  # or it would have states of both
+                    self._held.append(checkpoint)
+                    continue
+                if checkpoint in self._pending:  # otherwise the run has gone back to it meanwhile
+                    self._reporting_errors(partial(self._write, checkpoint))
+                self._pending.discard(checkpoint)
 
     def _bring_up_to_date(self) -> None:
         collected = self._collect()
@@ -237,7 +251,7 @@ class ExpertStates:
         """Whether it is over; not while hosts may still be found, which may have experts of which we have no state."""
         checkpoint = rollback.checkpoint
         if file_names.EXPERTS not in read_sums(checkpoint):
-            self._say(f"problem: {checkpoint} has no {file_names.EXPERTS}, so experts stay as they are{GO_BACK}")
+            self._say(f"problem: {checkpoint} has no {file_names.EXPERTS}, so {STAY}")
             return True
         file = checkpoint / file_names.EXPERTS
         if rollback.versions is None:

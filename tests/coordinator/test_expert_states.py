@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -259,3 +260,40 @@ def test_a_rollback_waits_for_the_dht_to_name_hosts_for_as_long_as_one_is_listed
     going_back.states.follow_rollback()
     expected = {A: (1, 3), B: (1, 2)}
     assert went_back(going_back) == (expected | {C: (1, 0)} if comes_back else expected)
+
+
+def test_a_checkpoint_that_is_collected_for_when_the_run_goes_back_waits_as_well(kept: Kept):
+    kept.goes_on.set()
+    kept.learns(A, 3)
+    older, later = kept.checkpoint(100), kept.checkpoint(200)
+    kept.states.collect_for(older)
+    wait_until(lambda: not kept.states.pending, "file")
+    kept.goes_on.clear()
+    kept.states.collect_for(later)
+    wait_until(lambda: kept.collections == 2, "collection")
+    kept.learns(A, 8)
+    kept.states.roll_back(older)
+    kept.goes_on.set()
+    wait_until(lambda: kept.states._held or not kept.states.pending, "end of the collection")
+    assert kept.states.pending == {later}
+    assert not (later / file_names.EXPERTS).exists()
+    kept.states.follow_rollback()
+    wait_until(lambda: not kept.states.pending, "file")
+    assert steps_of(later / file_names.EXPERTS) == kept.files.versions == {A: rolled_back(3, newest=8)}
+
+
+def test_a_rollback_under_way_is_done_when_the_coordinator_stops(going_back: Kept):
+    going_back.hosts = []
+    going_back.states.follow_rollback()
+    going_back.states.finish()
+    assert went_back(going_back) == {A: (1, 3), B: (1, 2)}
+    assert not going_back.states.pending
+
+
+def test_a_rollback_that_cannot_be_done_when_the_coordinator_stops_is_told(
+    going_back: Kept, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as context:
+        context.setattr(going_back.files, "write", Mock(side_effect=StorageError("the disk is full")))
+        going_back.states.finish()
+    assert any("the disk is full, so experts stay as they are" in line for line in going_back.said)
