@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import AccessControl, keep_publishing
 from coordinator.access.renewals import keep_pass_time, open_renewals
+from coordinator.cached import Cached
 from coordinator.http.app import make_app
-from coordinator.http.responses import Cached
 from coordinator.http.server import Server
 from coordinator.https.service import serve_https
 from coordinator.ledger.recorder import admitted, reachable

@@ -11,10 +11,11 @@ from starlette.exceptions import HTTPException
 from coordinator.access.hub_identity import Avatars, Hub, Remembered
 from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.revoked_keys import RevokedKeys
+from coordinator.cached import Cached
 from coordinator.http.key_holders import KeyHolders
 from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
-from coordinator.http.responses import CACHE_SECONDS, Cached, Problem, problem_response
+from coordinator.http.responses import CACHE_SECONDS, Problem, problem_response
 from coordinator.http.routes.admin import admin_routes
 from coordinator.http.routes.downloads import download_routes, tokenizer_files
 from coordinator.http.routes.experts import expert_routes

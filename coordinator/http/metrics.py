@@ -8,8 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from coordinator.cached import Cached
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from coordinator.http.responses import CACHE_SECONDS, Cached
+from coordinator.http.responses import CACHE_SECONDS
 from coordinator.ledger.answers import Progress, Totals
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.run_context import ServiceContext

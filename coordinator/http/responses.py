@@ -1,17 +1,15 @@
 """Responses: answers that are found at most once in some seconds, however many clients ask, or why there is none."""
 
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
+from coordinator.cached import Cached
 from swarm.access.join_messages import Message, Refusal
 
-T = TypeVar("T")
 CACHE_SECONDS = 5
 LONG_CACHE_SECONDS = 60  # for what hardly changes
 
@@ -25,33 +23,6 @@ def cache_headers(seconds: int) -> dict[str, str]:
 def json_response(answer: BaseModel, seconds: int, status: int = 200) -> Response:
     """The answer as JSON, which caches may store for so many seconds."""
     return _json(answer.model_dump_json().encode(), seconds, status)
-
-
-class Cached(Generic[T]):
-    """A value that is costly to find. While one thread finds it anew, the others get the old one."""
-
-    def __init__(self, find: Callable[[], T], seconds: float, clock: Callable[[], float] = time.monotonic):
-        self._find, self._seconds, self._clock = find, seconds, clock
-        self._lock = threading.Lock()
-        self._found: tuple[float, T] | None = None  # until when it is good
-
-    def __call__(self) -> T:
-        """The value, at most so many seconds old; an error is not cached."""
-        known = self._found
-        if known is not None and self._clock() < known[0]:
-            return known[1]
-        if not self._lock.acquire(blocking=known is None):
-            assert known is not None, "otherwise the lock was waited for"
-            return known[1]
-        try:
-            newest = self._found
-            if newest is not known and newest is not None:  # another thread found it while this one waited
-                return newest[1]
-            value = self._find()
-            self._found = (self._clock() + self._seconds, value)
-            return value
-        finally:
-            self._lock.release()
 
 
 class CachedJson:

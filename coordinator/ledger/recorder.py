@@ -19,7 +19,7 @@ from averaging.log.header import Header, HeaderKind, Member, peer_of
 from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import NoticeStore
-from coordinator.http.responses import Cached
+from coordinator.cached import Cached
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.audits.probation import Doubt, Probation
 from coordinator.ledger.history import MinuteRecorder
@@ -86,6 +86,8 @@ class Recorder:
         Raises:
             LedgerError: what was read is written by the next call.
         """
+        if final:  # what peers have published in the last seconds, too
+            self._read_sessions.forget()
         while (present := self._enter(final)) is None:
             pass
         return present

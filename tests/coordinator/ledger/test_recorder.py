@@ -94,8 +94,8 @@ def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: 
     assert (samples(again), log.read) == ({"asha": 70}, 7)
 
 
-@pytest.mark.parametrize(("seconds", "times"), [(3600.0, 1), (0.0, 11)])
-def test_records_of_sessions_are_searched_for_every_few_seconds_only(
+@pytest.mark.parametrize(("seconds", "times"), [(3600.0, 2), (0.0, 11)])
+def test_records_of_sessions_are_searched_for_every_few_seconds_and_at_the_end(
     tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
 ):
     read = Mock(return_value=[])

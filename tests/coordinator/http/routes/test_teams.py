@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from coordinator.access.person_key import issue_key
-from coordinator.http.responses import Cached
+from coordinator.cached import Cached
 from coordinator.http.routes.teams import CHANGES
 from coordinator.ledger.ingest import SessionReport
 from swarm.access.passes import load_authority

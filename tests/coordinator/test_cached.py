@@ -4,7 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from coordinator.http.responses import Cached
+from coordinator.cached import Cached
 from tests.support.waiting import PATIENCE
 
 
