@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
 from swarm.errors import StorageError
-from swarm.files import NEARLY_FULL, whole_file
+from swarm.files import NEARLY_FULL, storage_errors, whole_file
 
 SUFFIX = "-backup"  # behind the ledger's name
 SIDE_FILES = ("", "-wal", "-shm")  # of an SQLite database
@@ -39,7 +39,10 @@ def back_up(engine: Engine) -> None:
     copy = backup_of(engine.url)
     if copy is None:
         return
-    needed, free = Path(str(engine.url.database)).stat().st_size, shutil.disk_usage(copy.parent).free
+    with storage_errors(copy):
+        parts = [Path(f"{engine.url.database}{suffix}") for suffix in SIDE_FILES]
+        needed = sum(part.stat().st_size for part in parts if part.exists())
+        free = shutil.disk_usage(copy.parent).free
     if free < needed + NEARLY_FULL:  # what else is written would find the disk full meanwhile
         raise StorageError(
             f"{copy}: no room for a copy of the ledger, which takes {needed / 1e6:,.0f} MB ({free / 1e6:,.0f} MB are "
