@@ -76,6 +76,8 @@ class Recovering:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._prepare(uids))
         await asyncio.wait([self._task], timeout=patience)
+        if self._task.done() and not self._task.cancelled() and (error := self._task.exception()) is not None:
+            logger.error("states of experts could not be prepared", exc_info=error)
         ready = self._ready & uids
         self._ready.clear()
         return ready

@@ -3,11 +3,13 @@
 import asyncio
 import math
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from experts.host.files import StateFiles
 from experts.host.worker import BUSY
+from experts.remote import recovering
 from experts.remote.recovering import ANSWER
 from experts.remote.service import NOT_HERE, NOTHING_NEWER
 from experts.versions import rolled_back
@@ -100,6 +102,17 @@ def test_a_state_that_cannot_be_written_is_not_served(scene: Scene, coordinator:
             assert scene.hosting.holdings.serves.keys() == {B, C, D}
         await asyncio.sleep(SETTLED)
         assert scene.hosting.holdings.serves[A] == 7
+
+    scene.play(course)
+
+
+def test_an_error_that_nobody_expected_is_logged(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(StateFiles, "write", Mock(side_effect=RuntimeError("no such tensor")))
+    monkeypatch.setattr(recovering, "logger", logger := Mock())
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        assert str(logger.error.call_args.kwargs["exc_info"]) == "no such tensor"
 
     scene.play(course)
 
