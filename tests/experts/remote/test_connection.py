@@ -11,6 +11,7 @@ from experts.host.settings import ExpertSettings
 from experts.remote import connection
 from experts.remote.connection import HostConnection
 from experts.remote.wire import Answer, Hello, Kind, message
+from swarm.tasks import within
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
 GREETING = SimpleNamespace(hello=Hello(1, "run", SETTINGS.fingerprint, b""))
@@ -62,8 +63,9 @@ def test_answers_that_nobody_asked_for_end_the_stream(number: int):
         host = HostConnection(p2p, Mock(hello=hello), SETTINGS, Mock())
         reader.feed_data(message(hello))
         ask = asyncio.create_task(host.ask(Kind.PING))
-        while host.requests == 0:
-            await asyncio.sleep(0)
+        async with within(60.0):
+            while host.requests == 0 and not ask.done():
+                await asyncio.sleep(0)
         reader.feed_data(message(Answer(1)))
         assert await ask == (Answer(1), b"")
         assert not writer.transport.abort.called

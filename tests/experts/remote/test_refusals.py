@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from hivemind.p2p import PeerID
 
 from experts.codec import encode
 from experts.host.state import to_bytes
@@ -137,9 +138,11 @@ def test_a_request_that_begins_and_never_arrives_is_a_refusal(hosts: SmallHosts)
 
 def test_silent_streams_keep_no_newcomer_out(hosts: SmallHosts):
     host, eve, other = hosts.host(strangers=2, hello=1e6), hosts.intruder(), hosts.intruder()
+    expected: list[PeerID] = []
     for intruder in (eve, other, eve, other):
         intruder.begins(host)
-        wait_until(lambda: len(host.service._streams) <= 2, "the end of the oldest stream")
+        expected[:] = [*expected, intruder.p2p.peer_id][-2:]
+        wait_until(lambda: list(host.service._strangers.values()) == expected, "the end of the oldest stream")
     assert set(hosts.caller(host, name="amina").forward({A: rows()})) == {A}
     assert list(host.service._strangers.values()) == [other.p2p.peer_id]
     assert host.service.refused == 0
