@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from experts.grid import Grid, Uid, all_uids
 
-SAFE = 2  # hosts
+SAFE = 2  # users that have a state besides us
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,19 @@ def not_taken_over(own: Holdings, others: Sequence[Holdings]) -> set[Uid]:
     return {uid for uid, version in own.serves.items() if uid in copied and served.get(uid, -1) < version}
 
 
-def safe_elsewhere(versions: Mapping[Uid, int], others: Sequence[Holdings]) -> set[Uid]:
-    """Experts of which so many others as to be safe, and stay, have these versions or newer ones."""
-    staying = [host for host in others if not host.leaves]
-    held = [_most((host.serves, host.copies)) for host in staying]
-    return {uid for uid, version in versions.items() if sum(has.get(uid, -1) >= version for has in held) >= SAFE}
+def safe_elsewhere(versions: Mapping[Uid, int], others: Iterable[tuple[str, Holdings]], user: str) -> set[Uid]:
+    """Experts that staying hosts of at least `SAFE` other users say to have in these versions or newer.
+
+    Args:
+        others: each with its user.
+        user: of our host.
+    """
+    held = [(theirs, _most((host.serves, host.copies))) for theirs, host in others if not host.leaves]
+    holders = {
+        uid: {theirs for theirs, has in held if has.get(uid, -1) >= version} - {user}
+        for uid, version in versions.items()
+    }
+    return {uid for uid, users in holders.items() if len(users) >= SAFE}
 
 
 def at_least(hosts: Sequence[Holdings], seen: Mapping[tuple[str, Uid], int]) -> list[Holdings]:

@@ -261,7 +261,8 @@ class Hosting:
             await self._publish()
         self._copying.follow(others, servers(holdings))
         kept = self.holdings.serves.keys() | to_have.serves | to_have.copies
-        for uid in safe_elsewhere(self._files.versions, holdings) - kept:
+        of_users = zip((host.user for host in others), holdings, strict=True)
+        for uid in safe_elsewhere(self._files.versions, of_users, self._swarm.gate.own.user) - kept:
             await asyncio.to_thread(self._files.remove, uid)
 
     async def _serve(self, to_have: Assignment) -> None:

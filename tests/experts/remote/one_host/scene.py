@@ -40,7 +40,7 @@ class Peer:
     """Another host, and the connection to it."""
 
     def __init__(self, name: str, serves: dict[Uid, int]):
-        self.peer_id = PeerID(name.encode())
+        self.peer_id, self.user = PeerID(name.encode()), name
         self.states = {uid: state(uid, version) for uid, version in serves.items()}
         self.has_now, self.versions = dict(serves), dict(serves)  # the latter in its record
         self.asked: list[Uid] = []
@@ -57,7 +57,7 @@ class Peer:
     def listed(self) -> Listed:
         expires = (clock.now() if self.stored_at is None else self.stored_at) + LIFETIME
         holdings = Holdings(self.peer_id.to_base58(), dict(self.versions), dict(self.copies), self.leaves)
-        return Listed(self.peer_id, "", holdings, 0.0, expires)
+        return Listed(self.peer_id, self.user, holdings, 0.0, expires)
 
     async def ask(self, kind: Kind, parts: tuple[Part, ...] = ()) -> tuple[Answer, bytes]:
         if kind is Kind.STATE:
@@ -107,6 +107,7 @@ class Scene:
         identity: Any = SimpleNamespace(peer_id=PeerID(b"our own"))
         anything: Any = AsyncMock()
         anything.notices = Notices()  # they name no coordinator
+        anything.own.user = "our own"
         directory: Any = self.directory
         swarm = Swarm(anything, identity, anything, "0123abcd", directory)
         self._gate = anything

@@ -164,7 +164,7 @@ def test_an_expert_that_cannot_be_written_is_kept_and_no_copy_announced(scene: S
     scene.play(course)
 
 
-def test_a_file_of_no_use_is_removed_once_two_others_have_as_new_a_state(scene: Scene):
+def test_a_file_of_no_use_is_removed_once_hosts_of_two_other_users_have_as_new_a_state(scene: Scene):
     first, second = Peer("first", {A: 5, B: 5, C: 5}), Peer("second", {})
     for uid in (A, B, C, D):
         StateFiles(scene.folder, SETTINGS).write(uid, 5, state(uid, 5))
@@ -180,6 +180,11 @@ def test_a_file_of_no_use_is_removed_once_two_others_have_as_new_a_state(scene: 
         await asyncio.sleep(2 * TIMES.look)
         assert scene.files == {B: 5, C: 5, D: 5}
         second.leaves = False
+        for user in (first.user, "our own"):
+            second.user = user
+            await asyncio.sleep(2 * TIMES.look)
+            assert scene.files == {B: 5, C: 5, D: 5}
+        second.user = "second"
         await asyncio.sleep(2 * TIMES.look)
         assert scene.files == scene.hosting.holdings.serves == {D: 5}
 
