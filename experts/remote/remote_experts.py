@@ -1,7 +1,8 @@
 """A trainer's experts: on hosts elsewhere, called in groups, one request for each host and batch.
 
 Once more than half of the rows of a batch are answered, the other hosts have not much longer. A host that does not
-answer within the timeout, or is late with several calls in a row, is left out and looked for in the background until it answers.
+answer within the timeout, or is late with several calls in a row, is left out and looked for in the background until
+it answers.
 """
 
 import asyncio
@@ -184,9 +185,7 @@ class RemoteExperts:
         self.counts.slowest = max(self.counts.slowest, time.monotonic() - begin)
         return answers
 
-    def _groups(
-        self, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
-    ) -> list[_Group]:
+    def _groups(self, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]) -> list[_Group]:
         """One group, unless there are more rows or experts than a host takes at once."""
         groups: list[list[Uid]] = [[]]
         rows = 0
@@ -198,9 +197,7 @@ class RemoteExperts:
             rows += parts[uid].rows
         return [_Group(tuple(parts[uid] for uid in some), b"".join(encoded[uid] for uid in some)) for some in groups]
 
-    def _decoded(
-        self, kind: Kind, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]
-    ) -> dict[Uid, Tensor]:
+    def _decoded(self, kind: Kind, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         outputs = {}
         for uid, answer in answers.items():
             try:
@@ -218,9 +215,7 @@ class RemoteExperts:
 
     # -- in the loop
 
-    async def _ask_all(
-        self, kind: Kind, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]
-    ) -> None:
+    async def _ask_all(self, kind: Kind, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]) -> None:
         """Fill in answers. Late requests go on, also if this is cancelled: each host is given its whole timeout."""
         asks: dict[asyncio.Task[int], _Host] = {}
         for peer, of_host in groups.items():

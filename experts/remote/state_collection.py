@@ -105,9 +105,8 @@ class StateCollection:
             except SlowDHT:
                 raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
             unanswered, self._serving = 0, servers([host.holdings for host in listed])
-            copying.wanted = (
-                self._newer(listed) | copying.wanted
-            ) & self._serving.keys()  # nothing comes of what is gone
+            # nothing comes of what is gone
+            copying.wanted = (self._newer(listed) | copying.wanted) & self._serving.keys()
             copying.follow(listed, self._serving)
             await copying.wait()
             if copying.wanted <= copying.came:
