@@ -128,8 +128,9 @@ class Rollback:
 
         Returns the checkpoint of that; None if it is not here any more.
         """
-        reason = "It was decided before this coordinator began" if self._proposed is None else self._proposed[1]
-        self._proposed, self._compared_since = None, step
+        reason, self._compared_since = "It was proposed earlier", step
+        if self._proposed is not None and self._proposed[0].step == older:  # else that order still stands
+            reason, self._proposed = self._proposed[1], None
         self._abandoned.append(range(older + 1, step))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
             undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])

@@ -110,8 +110,23 @@ def test_a_rollback_that_an_earlier_coordinator_proposed_undoes_as_much(
     rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)  # type: ignore[arg-type]
     assert rollback.note_rollback(200, 100) == good.path
     assert [one.step for one in rollback.checkpoints()] == [100]
-    assert said[0].endswith("began: the swarm goes back to the state of global step 100, as global step 200")
+    assert said == ["It was proposed earlier: the swarm goes back to the state of global step 100, as global step 200"]
     assert rollback.note_rollback(300, 99) is None
+
+
+def test_a_proposal_stands_until_the_run_goes_back_to_its_own_checkpoint(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    orders, log, said = queue.SimpleQueue[int](), SimpleNamespace(step=190, roll_back=lambda older: None), list[str]()
+    rollback = Rollback(RunContext(run, OURS, state_folder, None, said.append), log, orders)  # type: ignore[arg-type]
+    orders.put(100)
+    rollback.follow_order()
+    rollback.note_rollback(200, 50)
+    assert rollback.is_proposed
+    rollback.note_rollback(210, 100)
+    assert not rollback.is_proposed
+    assert [line.partition(":")[0] for line in said] == ["It was proposed earlier", "Ordered by the organizer"]
 
 
 def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
