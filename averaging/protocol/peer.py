@@ -95,7 +95,8 @@ class LogPeer:
     def rejoin(self, log: messages.Log | None, old: "LogPeer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
-        self.log.pinned = old.log.pinned  # an order stands until a header has it
+        if old.log.pinned is not None:  # an order stands until a header has it
+            self.roll_back(old.log.pinned, old.fetching.parts_of([old.log.pinned]), now)
         self.catching_up.go_on_from(old.catching_up, log, now)
         self._after(now)
 
@@ -142,11 +143,7 @@ class LogPeer:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
         self.log.snapshot_made(SnapshotName(step, digest))
-        accepted, current = self.voting.voter.accepted, self.convening.round
-        headers = [accepted.header if accepted else None, current.header if current else None]
-        needed = {digest for header in headers if header is not None for digest in header.needed}
         self.adopting.committed(self.log.tip.snapshot, self._contacts.others, now)
-        self.log.forget_old(needed | self.catching_up.wanted() | self.adopting.wanted(), is_decided=False)
         self._after(now)
 
     def cannot_load(self, snapshot: str, now: float) -> str:
@@ -168,7 +165,7 @@ class LogPeer:
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken: it may have died, or come back at once."""
-        self.convening.lost(session, now)
+        self.convening.lost(session)
         self._after(now)
 
     def moving(self, session: str, now: float) -> None:
@@ -249,7 +246,7 @@ class LogPeer:
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
         self.progress.views.forget(sender)
-        self.convening.has_left(sender, now)
+        self.convening.has_left(sender)
 
     def _forget_goodbyes(self) -> None:
         if self.log.chain is not None:

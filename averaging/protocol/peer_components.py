@@ -43,7 +43,7 @@ class Components:
         self.log = HeldLog(session, self.fetching)
         self.backfilling = Backfilling(session, contacts, self.log)
         self.adopting = Adopting(session, self.log, self.fetching)
-        self.catching_up = CatchingUp(session, self.fetching, self.trust, self.adopting.wanted)
+        self.catching_up = CatchingUp(session, self.fetching, self.trust, self._also_wanted)
         patience = Patience()
         self.auditing = Auditing(session, contacts, patience)
         self.reducing = Reduction(session, patience)
@@ -113,7 +113,10 @@ class Components:
         self.contacts.forget_goodbyes(tip)
         self.voting.new_step(tip.digest, tip.ballot)
         self.convening.new_step()
-        self.progress.new_step(tip.digest)
+        self.progress.new_step()
+
+    def _also_wanted(self) -> set[str]:
+        return self.adopting.wanted() | ({self.log.pinned} if self.log.pinned else set())
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None

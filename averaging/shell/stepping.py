@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk, Journal
-from averaging.log.header import Entry, Gap, SnapshotName
+from averaging.log.header import Ballot, Entry, Gap, SnapshotName
 from averaging.log.packing import pack
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
@@ -46,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
 
-# a header, seconds from this peer's call to its commit (None: it was not in that round), norm of the gradient (None: it
-# is no update), and the state after it, which nothing changes any more
-Applied: TypeAlias = Callable[[Entry, float | None, float | None, State], None]
+# a header, seconds from this peer's call to its commit (None: it was not in that round), and the state after it, which
+# nothing changes any more
+Applied: TypeAlias = Callable[[Entry, float | None, State], None]
 
 
 class Stepping:
@@ -113,7 +113,8 @@ class Stepping:
                 await self._use_named_snapshot(machine, action)
             case SaveProposal(accepted):
                 assert isinstance(machine, LogPeer)
-                await self._save(machine, accepted)
+                work = partial(self._save, machine, accepted)
+                await self._in_thread(partial(self._write, "the coordinator's proposal", work))
             case SaveWaited(instance, seconds):
                 save = partial(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
                 await self._in_thread(save)
@@ -215,21 +216,10 @@ class Stepping:
         with self._locked.lock:
             self._locked.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 
-    # -- proposals of a coordinator
-
-    async def _save(self, machine: LogPeer, accepted: Accepted) -> None:
-        contacts = pack(accepted.contacts)
-        work = partial(self._journal.write, lambda disk: disk.save_proposal(accepted.ballot, accepted.header, contacts))
-        try:
-            await self._in_thread(work)
-        except StorageError as error:
-            logger.warning("the coordinator leads no round until its disk has room: %s", error)
-            with self._locked.lock:
-                machine.convening.saving_failed()
-            self._keep_trying()
-            return
+    def _saved(self, machine: LogPeer, ballot: Ballot) -> None:
         with self._locked.lock:
-            machine.proposal_saved(accepted.ballot, self._loop.time())
+            machine.proposal_saved(ballot, self._loop.time())
+        self._carry_out()
 
     def _keep_trying(self) -> None:
         if not self._tries_again:
@@ -242,10 +232,6 @@ class Stepping:
             with contextlib.suppress(StorageError):
                 await self._in_thread(self._journal.catch_up)
         self._tries_again = False
-        with self._locked.lock:
-            if isinstance(self._locked.machine, LogPeer):
-                self._locked.machine.convening.saving_works()
-        self._carry_out()
 
     # -- in the thread aside
 
@@ -257,13 +243,17 @@ class Stepping:
         if self._locked.is_log:
             self._write(f"step {step.entry.header.step}", lambda disk: disk.append([step.entry]))
         assert self._replay.state is not None, "it was applied to one"
-        self._applied(step.entry, step.seconds, self._replay.gradient_norm, self._replay.state)
+        self._applied(step.entry, step.seconds, self._replay.state)
         return manifest
 
     def _credit(self, machine: Machine, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None, disk: Disk) -> None:
         disk.credit(entries, gaps)
         if isinstance(machine, GroupPeer):
             self._loop.call_soon_threadsafe(self._credited, machine, entries)
+
+    def _save(self, machine: LogPeer, accepted: Accepted, disk: Disk) -> None:
+        disk.save_proposal(accepted.ballot, accepted.header, pack(accepted.contacts))
+        self._loop.call_soon_threadsafe(self._saved, machine, accepted.ballot)
 
     def _load(self, load: Load) -> None:
         header = load.entries[-1].header

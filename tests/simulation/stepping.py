@@ -5,7 +5,7 @@ The disk of a coordinator may be full, and whatever is not done in the event loo
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from averaging.log.entry_file import Record
 from averaging.log.header import Entry, HeaderKind, SnapshotName
@@ -37,6 +37,7 @@ class Stepping:
     def __init__(self, process: "Process"):
         self._process, self._world, self._oracle = process, process.world, process.oracle
         self._replay = process.replay
+        self._unsaved: list[tuple[Accepted, dict[str, Any]]] = []  # proposals for which the disk had no room
         self.aside: deque[Action] = deque()  # what it has to do when nothing hangs any more
         self._hangs_until = -math.inf
 
@@ -46,7 +47,7 @@ class Stepping:
             self._do(action)
             return
         if isinstance(action, SaveProposal) and not self.aside and self._world.random.random() < 0.5:
-            self._write_proposal(action.accepted)  # it is written, and the answer does not come
+            self._write_proposal(action.accepted, self._replay.contents)  # it is written, and the answer does not come
         self.aside.append(action)
 
     def _do(self, action: Action) -> None:
@@ -55,7 +56,7 @@ class Stepping:
             case Average():
                 self._process.exchange.average(machine, action, self._world.now)
             case SaveProposal(accepted):
-                self._save_proposal(accepted)
+                self._save_proposal(accepted, self._replay.contents)
             case SaveWaited(instance, seconds):
                 assert self._process.journal is not None
                 self._process.journal.disk.waited = instance, seconds
@@ -136,17 +137,17 @@ class Stepping:
         assert self._process.journal is not None
         self._process.journal.write(records, self._replay.contents)
 
-    def _write_proposal(self, accepted: Accepted) -> None:
+    def _write_proposal(self, accepted: Accepted, contents: dict[str, Any]) -> None:
         assert self._process.journal is not None
-        self._process.journal.write_proposal(accepted, self._replay.contents)
+        self._process.journal.write_proposal(accepted, contents)
 
-    def _save_proposal(self, accepted: Accepted) -> None:
+    def _save_proposal(self, accepted: Accepted, contents: dict[str, Any]) -> None:
         process = self._process
         assert process.journal is not None
         if process.journal.disk.is_full:
-            process.machine.convening.saving_failed()
+            self._unsaved.append((accepted, dict(contents)))  # a store deletes nothing until all is written
             return
-        self._write_proposal(accepted)
+        self._write_proposal(accepted, contents)
 
         def saved() -> None:
             if process.is_alive:
@@ -165,7 +166,9 @@ class Stepping:
         process.journal.disk.is_full = False
         if process.is_alive and process.machine.log.chain is not None:
             self._write()
-            process.machine.convening.saving_works()
+            for accepted, contents in self._unsaved:
+                self._save_proposal(accepted, contents)
+        self._unsaved = []
 
     # -- what hangs
 

@@ -44,7 +44,6 @@ class CatchingUp:
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
         self._log: Log | None = None  # with a snapshot that has to be loaded first
-        self._farthest: Head | None = None  # that a part of a log has led to
         self._source = ""
         self._loaded = "", ""  # digest of the snapshot that was loaded last, and who has told of it
         self.entries: list[Entry] = []  # that follow our head, in order
@@ -130,16 +129,15 @@ class CatchingUp:
             return  # it was not asked, or is not believed
         ours, tip = chain.head if chain else None, log.entries[-1].header
         proof = self._trust.proof
-        is_new = _is_ahead(tip.head, ours) if not log.goes_on else proof is None or proof.last != tip
+        # a part that leads no farther than the proof would lead back
+        is_new = _is_ahead(tip.head, ours if not log.goes_on else proof.last.head if proof is not None else None)
         if not (is_new and self._trust.believes(session, log, chain, now)):
             return
-        if not log.goes_on:
-            del self._vain[peer_of(session)]
-            self.believed(session, log, chain, now)
-        elif self._farthest is None or supersedes(tip.head, self._farthest):  # else a liar could go on for ever
-            self._farthest = tip.head
-            del self._vain[peer_of(session)]
+        del self._vain[peer_of(session)]
+        if log.goes_on:
             self._ask(session, ours, now)
+        else:
+            self.believed(session, log, chain, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """Follow a log that is the run's."""
@@ -165,9 +163,10 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_only(wanted | self._also_wanted())  # not what was proposed for a decided step
+        kept = wanted | self._also_wanted()
+        self._fetching.want_only(kept)  # not what was proposed for a decided step
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
-            gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
+            gone = sorted(self._fetching.held - kept - self._fetching.parts_of(kept))
             self._fetching.forget(gone)
             self._act(Forget(tuple(gone)))
 

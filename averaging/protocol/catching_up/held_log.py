@@ -12,8 +12,7 @@ from averaging.protocol.messages import Anchor, Log, WantLog
 from averaging.protocol.session import Session
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
-LONGEST = 6 * 2**20  # bytes of headers and certificates beyond which they are told part by part
-PART = 2**20  # bytes of a part
+LONGEST = 2**20  # bytes of headers and certificates beyond which they are told part by part
 ROOM = 7 * 2**20  # bytes of them that fit into a message
 
 
@@ -36,8 +35,7 @@ class HeldLog:
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching = fetching
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
-        self._chunks: set[str] = set()  # of the updates that can be given
-        self._forgotten = -1  # step up to which there are none
+        self._updates: dict[int, tuple[str, ...]] = {}  # digests of those that can be given, by step
         self._updates_after = -1  # the last snapshot but one
 
     @property
@@ -54,7 +52,8 @@ class HeldLog:
         """
         self.chain, self.snapshots, self._to_come = chain, list(snapshots), tuple(to_come)
         self.head = chain.head
-        self._chunks = {digest for entry in chain.since(self.snapshots[0].step + 1) for digest in entry.header.needed}
+        first = self.snapshots[0].step + 1
+        self._updates = {entry.header.step: entry.header.needed for entry in chain.since(first)}
         self._sign_head()
 
     def append(self, entry: Entry) -> None:
@@ -63,7 +62,7 @@ class HeldLog:
         self.chain.append(entry)
         self.head = entry.header.head
         self._to_come = tuple(one for one in self._to_come[1:] if self._to_come[0].header == entry.header)
-        self._chunks.update(entry.header.needed)
+        self._updates[entry.header.step] = entry.header.needed
         self._sign_head()
 
     def _sign_head(self) -> None:
@@ -98,6 +97,7 @@ class HeldLog:
         """One more can be given."""
         self.snapshots.append(snapshot)
         self.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
+        self._give_old_up()
         self._sign_head()
 
     def take_instead(self, snapshot: SnapshotName) -> None:
@@ -105,34 +105,30 @@ class HeldLog:
         self.snapshots = [snapshot if one.step == snapshot.step else one for one in self.snapshots]
         self._sign_head()
 
-    def forget_old(self, wanted: Collection[str], *, is_decided: bool = True) -> None:
-        """Drop what is older than the snapshots, except for what is wanted.
+    def forget_old(self, wanted: Collection[str]) -> None:
+        """Drop what is older than the snapshots, and the chunks of the other rounds of the step that was just decided.
 
-        When a step was just decided, the chunks of its other rounds are dropped, too; at any other time there may be
-        chunks of a round that goes on, for which this peer may have voted.
+        At any other time there may be chunks of a round that goes on, for which this peer may have voted.
         """
         assert self.chain is not None
-        old: set[str] = set()
+        self._give_old_up()
         if self.snapshots:
-            if len(self.snapshots) > 1:
-                self._updates_after = self.snapshots[-2].step
-            least = 2 if self._is_coordinator else 1
-            while len(self.snapshots) > least and self._is_named(self.snapshots[1]):
-                old.add(self.snapshots.pop(0).digest)
-            old |= self._fetching.parts_of(old)
             oldest = min(self._updates_after, self.snapshots[0].step)
-            for entry in self.chain.between(self._forgotten, oldest):
-                self._chunks.difference_update(entry.header.needed)
-                old.update(entry.header.needed)
-            self._forgotten = oldest
+            self._updates = {step: digests for step, digests in self._updates.items() if step > oldest}
             self.chain.forget_before(oldest - quorum.WINDOW, self.chain.tip.step - self._headers)
         kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
-        gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
-        if not is_decided:
-            gone &= old
+        gone = self._fetching.held.difference(kept, self._fetching.parts_of(kept), *self._updates.values())
         if gone:
             self._fetching.forget(gone)
             self._act(Forget(tuple(sorted(gone))))
+
+    def _give_old_up(self) -> None:
+        """Give no snapshots that newer ones stand for; their chunks go with the next step."""
+        if len(self.snapshots) > 1:
+            self._updates_after = self.snapshots[-2].step
+        least = 2 if self._is_coordinator else 1
+        while len(self.snapshots) > least and self._is_named(self.snapshots[1]):
+            del self.snapshots[0]
 
     def _is_named(self, snapshot: SnapshotName) -> bool:
         """Whether a header of the chain says so, which others rely on."""
@@ -165,10 +161,10 @@ class HeldLog:
         if since == first:
             return Log((*self.chain.since(first), *self._to_come), snapshot, self.anchor)
         following = self._from(since)
-        entries = [next(following), *fitting(following, LONGEST)]
+        entries = (next(following), *fitting(following, LONGEST))
         if entries[-1].header == self.tip:
             return Log((*entries, *self._to_come), snapshot, self.anchor)
-        return Log((entries[0], *fitting(entries[1:], PART)), None, self.anchor, goes_on=True)
+        return Log(entries, None, self.anchor, goes_on=True)
 
     def _from(self, step: int) -> Iterator[Entry]:
         """Those from a step on, of which only some are unpacked at a time."""

@@ -24,7 +24,7 @@ from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Anchor, Log
 
 ENOUGH = 3  # users
-REMEMBERED = 60.0  # seconds for which an anchor, or a log without one, counts after it was heard of last
+REMEMBERED = 60.0  # seconds for which an anchor, a log without one, or a part counts after it was heard of last
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Trust:
         self._contacts, self._run, self._credentials = contacts, run, credentials
         self.anchor: Anchor | None = None  # the newest one that others tell
         self.proof: Proof | None = None  # of a log that is told part by part
-        self._heard_at = 0.0
+        self._heard_at = self._proven_at = 0.0
         self._told: dict[str, tuple[frozenset[str], float]] = {}  # headers of logs without an anchor, by user
         self._since: float | None = None  # when the first of them came
 
@@ -50,6 +50,8 @@ class Trust:
         """Take in an anchor; whether it is one."""
         if self.anchor is not None and now >= self._heard_at + REMEMBERED:
             self.anchor = None  # all that had it have gone
+        if self.proof is not None and now >= self._proven_at + REMEMBERED:
+            self.proof = None  # all that had the rest of that log have gone
         if anchor is None:
             return False
         if anchor == self.anchor:
@@ -77,7 +79,6 @@ class Trust:
 
         Of a part of a log it says whether it follows from what is known; the last one decides about the whole.
         """
-        proof, self.proof = self.proof, None
         entries = log.entries
         if not _is_whole(log, self._run):
             return False
@@ -85,7 +86,7 @@ class Trust:
         if log.snapshot is not None and not _is_named(log, told, self.anchor):
             return False
         previous = chain.tip if chain is not None and entries[0].header.previous == chain.tip.digest else None
-        at = self._anchored(log, chain, told, proof)
+        at = self._anchored(log, chain, told)
         if at is None and previous is None:
             return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
         self._since, self._told = None, {}
@@ -94,21 +95,27 @@ class Trust:
         assert first is not None
         if not self._all_follow(first, follows):
             return False
-        if proof is not None and first == proof.last:
-            first = proof.first
-        if log.goes_on:
-            self.proof = Proof(first, entries[-1].header)
-            return True
-        return log.snapshot is None or self._contains_anchor(first, entries[-1].header)
+        is_proven = self.proof is not None and first == self.proof.last
+        if self.proof is not None and is_proven:
+            first = self.proof.first
+        tip = entries[-1].header
+        is_before_anchor = log.goes_on and self.anchor is not None and tip.step < self.anchor.head.step
+        is_next = log.snapshot is None and not log.goes_on
+        believed = is_next or is_before_anchor or self._contains_anchor(first, tip)
+        if believed and log.goes_on:
+            self.proof, self._proven_at = Proof(first, tip), now
+        elif believed or is_proven:
+            self.proof = None
+        return believed
 
     def _all_follow(self, first: Header, entries: Sequence[Entry]) -> bool:
         pairs = zip((first, *(one.header for one in entries)), entries, strict=False)
         return all(self.follows(previous, entry) for previous, entry in pairs)
 
-    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None, proof: Proof | None) -> int | None:
+    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None) -> int | None:
         """The newest of the log's entries that is known to be the run's."""
         known = {one.head.digest for one in (told, self.anchor) if one is not None}
-        known |= {proof.last.digest} if proof is not None else set()
+        known |= {self.proof.last.digest} if self.proof is not None else set()
 
         def is_anchor(header: Header) -> bool:
             own = chain.at(header.step) if chain is not None else None

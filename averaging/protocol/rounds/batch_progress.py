@@ -190,10 +190,10 @@ class BatchProgress:
         has_all = self._gathered_here(tip.digest, now) >= self._settings.target_samples or self.choice.is_stalled(now)
         return has_all and tip.step < self._settings.last_step
 
-    def new_step(self, instance: str) -> None:
+    def new_step(self) -> None:
         """A header was applied: the batch is empty again."""
         self._gathered = 0
-        self.choice.new_step(instance)
+        self.choice.new_step()
 
     def computed(self, now: float) -> None:
         """Gradients were added to the buffers; report them now if they may be what the batch lacks."""

@@ -25,7 +25,6 @@ class ConvenerChoice:
         self.can_convene = True  # False while a coordinator's disk takes nothing
         self._coordinator_heard = self._word_at = now
         self._convener: str | None = None  # that was heard last
-        self._instance = ""
         self._full_since = math.inf
         self._moved_at = -math.inf  # when a piece or a mean of the open round has come
         self._leaves_it_until = -math.inf  # to another convener's open ballot
@@ -34,9 +33,9 @@ class ConvenerChoice:
         self._said: dict[str, float] = {}  # by session that says to convene this step, since when
         self._lapsed: set[str] = set()  # peers that said so for too long, and have not convened since
 
-    def new_step(self, instance: str) -> None:
+    def new_step(self) -> None:
         """A header was applied: the batch is empty again."""
-        self._instance, self._full_since = instance, math.inf
+        self._full_since = math.inf
         self._moved_at = self._leaves_it_until = -math.inf
         self._said = {}
 

@@ -50,11 +50,9 @@ class Convening:
 
     def go_on(self, now: float) -> Entry | None:
         """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
-        if self.round is not None:
-            return self._continue(self.round, now)
-        if self._progress.leads(now):
+        if self.round is None and self._progress.leads(now):
             self._begin(now)
-        return None
+        return self._continue(self.round, now) if self.round is not None else None
 
     def _begin(self, now: float) -> None:
         """Open a ballot when there is something to decide."""
@@ -90,7 +88,7 @@ class Convening:
         )
         voting = self._voting
         self.round = Round(situation, self._plan, voting.voter, voting.signed_vote, self._fetching, now)
-        self.round.called(me.session, voting.call(ballot, now), now)
+        self.round.called(me.session, voting.call(ballot, now))
 
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)
@@ -104,8 +102,7 @@ class Convening:
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
-            # the chunks of an accepted header are missing, or too few voters promised
-            if current.failed_in is Phase.FETCHING or not current.meeting.has_promises:
+            if current.has_no_quorum:
                 self._has_no_quorum(now)
             self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
@@ -122,7 +119,7 @@ class Convening:
     def on_status(self, sender: str, status: Status, now: float) -> None:
         """A peer that stands somewhere else takes no part in this round."""
         if self.round is not None and status.head is not None and status.head != self._log.head:
-            self.round.is_absent(sender, now)
+            self.round.is_absent(sender)
 
     def on_call(self, sender: str, call: Call, now: float) -> None:
         """A peer is there, and a voter promises."""
@@ -130,10 +127,10 @@ class Convening:
         if self.round is None or sender in self._contacts.goodbyes:
             return
         if self._contacts.get(sender) is None:
-            self.round.is_absent(sender, now)  # nobody knows whose session it is
+            self.round.is_absent(sender)  # nobody knows whose session it is
         else:
             is_planned = self._progress.views.sends(sender, now)
-            self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
+            self.round.called(sender, call if is_planned else replace(call, buffers=()))
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
         """A peer has promised a higher ballot; a voter's promise ends the round, others are not needed."""
@@ -143,35 +140,26 @@ class Convening:
         if sender in self._log.tip.voters and not self._voting.is_leap(refused.promised):
             self.round.refused(sender, refused.promised, now)
         else:
-            self.round.is_absent(sender, now)
+            self.round.is_absent(sender)
 
     def on_news(self, sender: str, news: Reducing | Reduced | Vote, now: float) -> None:
         """A reducer is at work or has done a part, or a voter has accepted."""
         if self.round is not None:
             self.round.heard(sender, news, now)
 
-    def has_left(self, session: str, now: float) -> None:
+    def has_left(self, session: str) -> None:
         """A peer has said goodbye."""
         if self.round is not None:
-            self.round.is_absent(session, now)
+            self.round.is_absent(session)
+            self.round.lost(session)
 
-    def lost(self, session: str, now: float) -> None:
+    def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
         if self.round is not None:
-            self.round.lost(session, now)
-
-    # -- the disk of a coordinator
+            self.round.lost(session)
 
     def saved(self, ballot: Ballot, now: float) -> None:
-        """It has the proposal of a ballot."""
+        """A coordinator's disk has the proposal of a ballot."""
         self._progress.choice.can_convene = True
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
-
-    def saving_failed(self) -> None:
-        """It takes nothing: others have to convene."""
-        self._progress.choice.can_convene, self.round = False, None
-
-    def saving_works(self) -> None:
-        """It has room again."""
-        self._progress.choice.can_convene = True

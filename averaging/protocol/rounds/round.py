@@ -60,6 +60,7 @@ class Round:
         self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
+        self._is_accepted = False  # the header, by a voter in an earlier ballot, or its update
         self._votes: dict[str, bytes] = {}  # signature by session
         self._lacks_of: set[str] = set()  # reducers, whose chunks were not here when it looked last
         self._fetching_since = now
@@ -68,22 +69,19 @@ class Round:
 
     # -- what others say
 
-    def called(self, session: str, call: Call, now: float) -> None:
+    def called(self, session: str, call: Call) -> None:
         """A peer is there, and a voter promises."""
         if self.phase is Phase.MEETING and call.ballot == self.ballot:
             self.meeting.called(session, call)
-            self.advance(now)
 
-    def is_absent(self, session: str, now: float) -> None:
+    def is_absent(self, session: str) -> None:
         """A peer has answered, and takes no part in this round."""
         self.meeting.is_absent(session)
-        self.advance(now)
 
-    def lost(self, session: str, now: float) -> None:
+    def lost(self, session: str) -> None:
         """The connection to a peer has broken: its parts go to stand-ins."""
         if self._reducing is not None:
             self._reducing.lost(session)
-            self.advance(now)
 
     def heard(self, session: str, news: Reducing | Reduced | Vote, now: float) -> None:
         """Pieces are still coming in at a reducer; or a part is done; or a voter has accepted."""
@@ -95,10 +93,8 @@ class Round:
                 self._reducing.reducing(session, news, now)
             case Reduced() if self._reducing is not None:
                 self._reducing.reduced(session, news, now)
-                self.advance(now)
             case Vote() if self.phase is Phase.PROPOSING and self._is_vote_of(session, news):
                 self._votes[session] = news.signature
-                self.advance(now)
 
     @property
     def _reducing(self) -> Assignments | None:
@@ -118,7 +114,6 @@ class Round:
                 self._commit((), now)
             else:
                 self._propose()
-            self.advance(now)
 
     def refused(self, session: str, promised: Ballot, now: float) -> None:
         """A voter has promised a higher ballot. One that says so again and again has nobody begin anew any more.
@@ -131,7 +126,7 @@ class Round:
             self._patience.waited(session, self._settings.timeouts.meeting, now, since=self._began)
             self._fail()
         else:
-            self.is_absent(session, now)
+            self.is_absent(session)
 
     # -- what follows
 
@@ -139,6 +134,11 @@ class Round:
     def is_over(self) -> bool:
         """Whether nothing more will come of it."""
         return self.phase in (Phase.COMMITTED, Phase.FAILED)
+
+    @property
+    def has_no_quorum(self) -> bool:
+        """Whether it failed because too few voters promised, or none gave the update that one has accepted."""
+        return not self.meeting.has_promises or (self.failed_in is Phase.FETCHING and self._is_accepted)
 
     @property
     def senders(self) -> tuple[set[str], set[str]]:
@@ -188,6 +188,7 @@ class Round:
         for session in self.meeting.missing:
             self._patience.waited(session, meeting, now, since=self._began)
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
+        self._is_accepted = chosen is not None
         if self.meeting.resets:
             self._fetch(self.meeting.reset(chosen), now)
         elif chosen is not None:
@@ -198,8 +199,8 @@ class Round:
             self._assign(now)
 
     def _assign(self, now: float) -> None:
-        calls, contacts = self.meeting.calls, self.meeting.contacts
-        accepting = {session for session in calls if contacts[session].reachable}
+        calls, contacts, left = self.meeting.calls, self.meeting.contacts, self._situation.contacts.goodbyes
+        accepting = {session for session in calls if contacts[session].reachable and session not in left}
         self.lacks_samples = self.meeting.lacks_samples
         if self.lacks_samples or not accepting:  # no member could reduce
             self._fail()
@@ -236,10 +237,10 @@ class Round:
         if not self._fetching.holds(self.header.needed):
             if self.header.ballot == self.ballot:
                 self._lacks_of = {part.reducer for part in self.header.parts if not self._fetching.holds(part.chunks)}
-            if not self._situation.may_reset or now < self._began + self._settings.timeouts.ballot / 2:
+            is_late = now >= self._began + self._settings.timeouts.ballot / 2
+            if not (self._situation.may_reset and self._is_accepted and is_late):
                 return
-            # all that held the accepted update have gone
-            self.header = self.meeting.reset(None)
+            self.header = self.meeting.reset(None)  # all that held the accepted update have gone
         if self._assignments is not None:
             by_lines = explained(self._assignments.plan.seconds, self._settings.timeouts.sending)
             self._has_waited_for_chunks(now - self._fetching_since - by_lines, now)

@@ -72,6 +72,7 @@ def test_a_log_that_is_too_long_for_one_answer_is_shown_part_by_part(forger: str
     zoe, ann = run.peer("zoe.0", run.entries), run.peer("ann.0", run.entries[:3])
     zoe.fetching.forget([digest for entry in run.entries[:SNAPSHOT] for digest in entry.header.needed])
     asks(ann, "zoe.0", run.entries[-1].header.head)
+    asks(ann, "eve.0", run.entries[-1].header.head, 10.0)
     wanted, logs = [WantLog(ann.head)], list[Log]()
     with patch.object(quorum, "WINDOW", 1), patch.object(held_log, "LONGEST", 1):
         while wanted:
@@ -81,6 +82,9 @@ def test_a_log_that_is_too_long_for_one_answer_is_shown_part_by_part(forger: str
                 log = replace(log, entries=tuple(map(Entry, (one.header for one in log.entries), forged)))
             logs.append(log)
             ann.receive("zoe.0", log, 1.1)
+            hers = Log(tuple(run.entries[2:]), SnapshotName(SNAPSHOT, "eve's state"))
+            for junk in (hers, Log(tuple(run.entries[2:4]), None, goes_on=True)):
+                ann.receive("eve.0", junk, 1.1)  # she was asked last, and would lead the reader back
             sent = [one.message for one in ann.take_actions() if isinstance(one, Send) and one.to == "zoe.0"]
             wanted = [one for one in sent if isinstance(one, WantLog)]
     assert [log.goes_on for log in logs] == ([True] if forger else [True, True, False])

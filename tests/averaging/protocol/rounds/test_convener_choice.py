@@ -19,7 +19,7 @@ TIMEOUTS = Timeouts()
 def view(me: Contact, now: float = 0.0) -> ConvenerChoice:
     """One peer's, a moment after it has heard the coordinator."""
     choice = ConvenerChoice(me, TIMEOUTS, Patience(), now)
-    choice.new_step(TIP.digest)
+    choice.new_step()
     choice.heard(COORDINATOR, gathered_all=False, now=now)
     return choice
 
@@ -85,13 +85,13 @@ def test_a_voter_that_convenes_nothing_holds_the_others_back_for_a_while_only() 
     assert not leads_after(int(TIMEOUTS.word))
     assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2)
     choice.decided(Ballot(5, "c"), Ballot(5, "c"), now)
-    choice.new_step(TIP.digest)
+    choice.new_step()
     assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2), "in the next step it is heard again"
     choice.decided(Ballot(6, liar), Ballot(5, "c"), now)
-    choice.new_step(TIP.digest)
+    choice.new_step()
     assert leads_after(int(TIMEOUTS.absence + TIMEOUTS.succession) + 2), "it has proposed again what another one made"
     choice.decided(Ballot(7, liar), Ballot(7, liar), now)
-    choice.new_step(TIP.digest)
+    choice.new_step()
     assert not leads_after(int(TIMEOUTS.word)), "it has convened one, and is not heard"
 
 
@@ -99,7 +99,7 @@ def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_
     acting = succession(TIP, PEERS)[0]
     choice = view(PEERS[acting])
     tip = header(2, voters=TIP.voters, ballot=Ballot(4, acting))
-    choice.new_step(tip.digest)
+    choice.new_step()
     assert choice.leads(tip, PEERS, TIMEOUTS.absence)
     choice.heard(COORDINATOR, gathered_all=False, now=30.0)
     assert not choice.leads(tip, PEERS, 30.0)
@@ -113,7 +113,7 @@ def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_spea
     for now in range(0, 60, 2):
         choice.heard(COORDINATOR, gathered_all=True, now=float(now))
         assert choice.leads(TIP, PEERS, float(now)) is (now >= due)
-    choice.new_step("the next one")
+    choice.new_step()
     choice.heard(COORDINATOR, gathered_all=True, now=60.0)
     assert not choice.leads(TIP, PEERS, 60.0)
 
@@ -126,7 +126,7 @@ def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> Non
             one.round_moves(float(now))
         assert bool(leaders(views, float(now))) == (now >= TIMEOUTS.round + TIMEOUTS.absence)
     for one in views.values():
-        one.new_step(TIP.digest)
+        one.new_step()
         one.round_moves(500.0)  # of the round before
         one.heard(COORDINATOR, gathered_all=True, now=500.0)
     assert not leaders(views, 500.0 + TIMEOUTS.absence - 0.1)

@@ -80,7 +80,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
         return Vote(ballot, header.digest)
 
     made = Round(situation, equal_parts, voter, sign, fetching, 0.0)
-    made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
+    made.called(ME.session, Call(GENESIS.digest, ballot, (), None))
     return made, session
 
 
@@ -93,6 +93,13 @@ def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
     assert isinstance(saved, SaveProposal)
     reset: Header = saved.accepted.header
     assert (reset.kind, reset.chunks, reset.previous) == (HeaderKind.RESET, (), GENESIS.digest)
+
+
+def test_an_update_of_the_round_itself_that_is_slow_to_come_is_not_given_up_for_a_reset() -> None:
+    made, session = round_with_goodbyes(may_reset=True)
+    made._fetch(LOST, 0.0)
+    made.advance(TIMEOUTS.ballot / 2)
+    assert (made.phase, session.take()) == (Phase.FETCHING, [])
 
 
 @pytest.mark.parametrize("seconds", [TIMEOUTS.meeting, TIMEOUTS.ballot / 2, TIMEOUTS.ballot])
