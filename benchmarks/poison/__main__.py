@@ -71,7 +71,7 @@ def table(figures: dict[str, Any]) -> Table:
                 f"{row['honest_lost']:.1%}",
                 f"{row['liars_lost']:.1%}",
                 f"{row['liars_flagged']:.0f} liars, {row['honest_flagged']:.0f} others",
-                f"{row['liars_doubted']:.0f} liars after {row['doubted_after']:.0f}, "
+                f"{row['liars_doubted']:.0f} liars (after {row['doubted_after']:.0f} steps), "
                 f"{row['honest_doubted']:.0f} others",
                 f"{row['liars_shut_out']:.0f} liars, {row['honest_shut_out']:.0f} others",
             )

@@ -70,21 +70,21 @@ class _Known:
         own, usual = self.means
         if LESS in self.doubts:
             return own < usual
-        if self._is_noise:
+        if self.is_noise:
             return True
         error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
         is_less = usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
         return is_less and len(self.cosines) >= ENOUGH
 
     @property
-    def _is_noise(self) -> bool:
+    def is_noise(self) -> bool:
         """Whether its cosines have nothing to do with the usual ones: the slope over them is zero, and surely so.
 
         Below zero is another matter: a liar among the others makes honest gradients point away from them.
         """
-        squares = sum(usual * usual for _, usual in self.cosines)
-        if not squares:
+        if self.means[1] < LEAST:
             return False
+        squares = sum(usual * usual for _, usual in self.cosines)
         slope = sum(own * usual for own, usual in self.cosines) / squares  # of the line through the origin
         residues = sum((own - slope * usual) ** 2 for own, usual in self.cosines)
         error = sqrt(residues / (len(self.cosines) - 1) / squares)
@@ -182,7 +182,8 @@ class _Looks:
 
         A user with no more than `SMALL` of the weight is not doubted. Nor is one that agrees less if another one,
         which is not doubted yet, does so twice as much: a liar among the others makes honest ones point away from
-        them, but less. Once a user is doubted for agreeing less, the others are followed anew.
+        them, but less. Once a user is doubted for agreeing less, the others are followed anew; not for noise, which
+        makes nobody point away.
         """
         brought: Counter[str] = Counter()
         for member in header.members:
@@ -197,7 +198,7 @@ class _Looks:
                 one.doubts = {doubt for doubt in one.doubts if held[doubt]}
             elif one.user and brought[one.user] > least and (doubt := _doubt(one, session, worst)):
                 found.append(doubt)
-        if any(LESS in known[one.session].doubts for one in found):
+        if any(LESS in one.doubts and not one.is_noise for one in (known[doubt.session] for doubt in found)):
             for one in self._known.values():
                 if not one.doubts:
                     one.cosines.clear()

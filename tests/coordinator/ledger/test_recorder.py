@@ -17,7 +17,7 @@ from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Header
 from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
-from coordinator.ledger.audits.probation import ENOUGH, LOOKS
+from coordinator.ledger.audits.probation import ENOUGH_OF_NOISE, LOOKS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import Recorder, has_a_name, seen_round
@@ -283,7 +283,7 @@ def test_who_is_honest_to_the_coordinator_alone_is_found_by_audits(
         if recorded._probation.users:
             break
     assert recorded._probation.users == {"user-6"}
-    assert (number < 2 * ENOUGH - 1) == (at_coordinators_part == "noise")
+    assert (number < 2 * ENOUGH_OF_NOISE - 1) == (at_coordinators_part == "noise")
     cast(Mock, recorded._notices).put_on_probation.assert_called_with(frozenset({"user-6"}))
 
 

@@ -84,6 +84,16 @@ def test_one_whose_cosines_follow_the_usual_ones_sends_no_noise(of_usual: float)
     assert not found
 
 
+def test_accomplices_that_send_noise_in_turn_do_not_hide_a_liar() -> None:
+    probation, drawn = Probation(), random.Random(3)
+    for number in range(1, LOOKS):
+        seen = {session: drawn.gauss(0.2, 0.02) for session in WEIGHTS} | {HEAVY: drawn.gauss(-0.02, 0.02)}
+        noisy = "7.0" if number <= ENOUGH_OF_NOISE else "5.0"
+        probation.take_in(step(number), agreement(seen | {noisy: drawn.gauss(0.0, 0.001)}), USERS)
+        if number == ENOUGH + 1:
+            assert probation.users >= {"user-6", "user-7"}
+
+
 def test_where_nobody_agrees_with_anybody_nobody_sends_noise() -> None:
     probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.0)
     for number in range(1, LOOKS):
