@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from averaging.load_balancing.plan import global_step, plan_round
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk
-from averaging.log.header import Gap
+from averaging.log.header import Gap, Header
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
@@ -26,6 +26,7 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_vector import GradientVector
 from averaging.reduce.grid import Grid
 from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Connection, Membership

@@ -69,14 +69,8 @@ class CoordinatorLoop:
 
     def work(self, stop: Asked) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
-        pause = POLL_EVERY
-        while not stop.wait(pause):
-            well = self._reporting_errors(stop, self._rollback.follow_order)
-            well &= self._reporting_errors(stop, self._keep_ledger)
-            well &= self._reporting_errors(stop, lambda: self._look(stop))
-            if self._experts:
-                well &= self._reporting_errors(stop, self._experts.follow_rollback)
-            pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
+        while not stop.wait(self._pause):
+            self._turn(stop, lambda: self._look(stop))
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
             self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
@@ -85,7 +79,9 @@ class CoordinatorLoop:
 
     def _turn(self, stop: Asked, *more: Callable[[], None]) -> None:
         self._turned = clock.now()
-        tasks = (self._rollback.follow_order, self._keep_ledger, *more)
+        tasks = [self._rollback.follow_order, self._keep_ledger, *more]
+        if self._experts is not None:
+            tasks.append(self._experts.follow_rollback)
         well = [self._reporting_errors(stop, task) for task in tasks]
         self._pause = POLL_EVERY if all(well) else min(2 * self._pause, LONGEST_PAUSE)
 

@@ -69,7 +69,8 @@ class Replica:
         self._file = folder / LOG_FILE
         self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
         self._found: queue.SimpleQueue[Verdict | Comparison] = queue.SimpleQueue()
-        self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
+        self._is_made = threading.Event()
+        self._restored: queue.SimpleQueue[tuple[State, int]] = queue.SimpleQueue()  # see `restored`
         membership = Membership(
             context.run,
             context.fingerprint.digest,
@@ -87,13 +88,15 @@ class Replica:
             first=None if newest is None else lambda layout: state_of(newest, layout),
             audited=self._found.put,
         )
+        self._is_made.set()
 
-    def _apply(self, entry: Entry, seconds: float | None, gradient_norm: float | None, state: State) -> None:
+    def _apply(self, entry: Entry, seconds: float | None, state: State) -> None:
         """Called by another thread, perhaps before `self.optimizer` is set."""
         self.stepped_at = clock.now()
-        self._applied.put(Applied(entry.header, gradient_norm, seconds))
+        self._applied.put(Applied(entry.header, state.gradient_norm, seconds))
         if entry.header.kind is HeaderKind.ROLLBACK:
-            self._restored.put(state)
+            self._is_made.wait()
+            self._restored.put((state, self.optimizer.target_of(entry.header)))
 
     @property
     def step(self) -> int:

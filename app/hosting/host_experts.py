@@ -90,7 +90,7 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
         settings = settings_of(run)
         assert settings is not None, "the run has experts"
         folder = states_folder(guest.run_folder(run), guest.answer.authority)
-        room = capacity(settings, measure(peer_folder, folder), options.experts)
+        room = capacity(settings, measure(guest.peer_folder, folder), options.experts)
     host = Host(guest.settle(run, timer), settings, room)
     for line in plan(host.admitted.run, settings, room, host.admitted.gate.own.user):
         say(one_line(line))

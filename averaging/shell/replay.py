@@ -36,7 +36,6 @@ class Replay:
         store: Store,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
-        self.gradient_norm: float | None = None  # of the update before the newest state, if that is one
         self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
         self._step, self._snapshot_every, self._store = step, snapshot_every, store
@@ -74,7 +73,7 @@ class Replay:
         Raises:
             ValueError: it is not, or it does not fit the run.
         """
-        self.state, self.gradient_norm = replace(self._read(snapshot), step=header.step), None
+        self.state = replace(self._read(snapshot), step=header.step)
         self.loaded += 1
 
     def adopt(self, snapshot: SnapshotName, following: Sequence[Entry]) -> None:

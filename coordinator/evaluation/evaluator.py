@@ -201,8 +201,8 @@ class Evaluator:
             return evaluate(self.model, _while(goes_on, self._held_out), autocast=self._autocast)
         return None
 
-    def _loss_with_experts(self, stop: threading.Event) -> float | None:
-        """The held-out loss with experts; None if `stop` was set, or too few calls were answered to tell of it."""
+    def _loss_with_experts(self, goes_on: Callable[[], bool]) -> float | None:
+        """The held-out loss with experts; None if it was given up, or too few calls were answered to tell of it."""
         term = self.model.expert_term
         if term is None or self._experts is None or not self._experts.caller.alive():
             return None

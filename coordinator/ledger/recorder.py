@@ -46,7 +46,7 @@ READ_EVERY = 5.0  # seconds between two searches for the records of sessions, wh
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country", "served"}
+REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {"country", "served"}  # as is
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 

@@ -225,5 +225,5 @@ def test_ctrl_c_in_the_middle_of_training_ends_without_a_traceback_and_leaves_no
     wait_until(lambda: "epoch 1 of" in out.read_text() or command.poll(), lambda: f"epoch: {err.read_text()}")
     command.send_signal(signal.SIGINT)
     assert command.wait(PATIENCE) == 130
-    assert err.read_text() == ""
+    assert err.read_text() == "sahaj: stopped\n"
     assert not list(folder.iterdir())

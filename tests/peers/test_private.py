@@ -10,6 +10,8 @@ import psutil
 import pytest
 
 from app.demo.peers import Peer
+from app.join.peer_folder import LINK
+from coordinator.state_folder import UNNAMED
 from swarm.secret_variables import NAMES, WEBHOOKS
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
@@ -26,11 +28,14 @@ def open_to_others(folder: Path) -> dict[str, str]:
     return {str(path): oct(mode) for path, mode in usual.items() if mode != (0o700 if path.is_dir() else 0o600)}
 
 
-def old_folder(folder: Path) -> Path:
-    """A folder as an earlier start left it, open to everybody."""
+def old_folder(folder: Path, sign: str) -> Path:
+    """A folder as an earlier start left it, open to everybody.
+
+    `sign`: a file by which the program knows it as its own.
+    """
     (folder / "logs").mkdir(parents=True)
     (folder / "logs" / "coordinator.jsonl.1").write_text("{}\n")
-    (folder / "notices").write_bytes(b"")
+    (folder / sign).touch()
     assert open_to_others(folder), "the umask of this test gives rights to others"
     return folder
 
@@ -52,7 +57,7 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
         "coordinator": {"wandb_project": "small", "trackio": "http://127.0.0.1:9"},  # where nobody listens
     }
     swarm = SmallSwarm(tmp_path, corpus, tokenizer_folder, target_batch_size=2048, **settings)
-    homes = [old_folder(swarm.state), old_folder(tmp_path / "peers" / "bela")]
+    homes = [old_folder(swarm.state, UNNAMED), old_folder(tmp_path / "peers" / "bela", LINK)]
     try:
         coordinator = swarm.coordinator(by_command=True, environment=given)
         key = {"WANDB_API_KEY": given["WANDB_API_KEY"]}

@@ -57,7 +57,7 @@ def take_part(told: dict[str, Any]) -> None:
     model = torch.nn.Linear(300, 200)
     goal = torch.linspace(-1, 1, 300)
 
-    def applied(entry: Entry, _seconds: float | None, _norm: float | None, state: State) -> None:
+    def applied(entry: Entry, _seconds: float | None, state: State) -> None:
         content = blake2b(digest_size=8)
         for vector in (state.parameters, *state.moments):
             content.update(vector.numpy().tobytes())

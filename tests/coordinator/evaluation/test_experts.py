@@ -2,7 +2,6 @@
 
 import math
 import re
-import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,13 +65,13 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
         context = RunContext(run, Fingerprint(()), tmp_path, ledger, said.append)
         baseline = UnigramBaseline(run, tokenizer, batches, said.append, Asked())
         evaluator = Evaluator(context, model, tokenizer, batches, [], baseline, Tracker(), reached)
-        evaluator.evaluate(Snapshot(5, state, {}), threading.Event())
+        evaluator.evaluate(Snapshot(5, state, {}), lambda: True)
         caller.silent = {(0, 0)}
-        evaluator.evaluate(Snapshot(8, state, {}), threading.Event())
+        evaluator.evaluate(Snapshot(8, state, {}), lambda: True)
         caller.silent = set()
         up = "expert_term.mixture.up.weight"
         overflows = {**state, up: torch.full_like(state[up], 3e38)}
-        evaluator.evaluate(Snapshot(9, overflows, {}), threading.Event())
+        evaluator.evaluate(Snapshot(9, overflows, {}), lambda: True)
         caller.lose(list(caller.alive()))
         evaluator.evaluate(Snapshot(6, state, {}), lambda: True)
         assert evaluator.evaluate(Snapshot(7, state, {}), lambda: False) is None
