@@ -3,9 +3,10 @@
     python -m benchmarks.gpu [--json FILE] [--repeats N] [--sizes 16,64] [--peak TFLOP/S] [--compiled]
 
 A step is the transfer of a batch, forward, backward and reading the loss; there is no data to prepare and no
-optimizer. The model is that of `runs/bengali.yaml` (ALBERT-large), the samples are of the full length and
-without padding, the same for all sides, which take turns. *stock* is `AlbertForPreTraining` with scores of the whole
-vocabulary at every position and the tanh approximation of GELU.
+optimizer. *Handed over*: with the copy of the gradient that a trainer makes for the swarm. The model is that of
+`runs/bengali.yaml` (ALBERT-large), the samples are of the full length and without padding, the same for all sides,
+which take turns. *stock* is `AlbertForPreTraining` with scores of the whole vocabulary at every position and the tanh
+approximation of GELU.
 
 The model FLOPs of a step are what torch's counter counts in the matrix products of each side's own forward and
 backward pass with plain attention, nothing computed again; MFU is their rate as a fraction of the peak. *ours*
@@ -31,6 +32,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AlbertConfig, AlbertForPreTraining
 
+from averaging.reduce.gradient_vector import GradientVector
 from benchmarks.support import command
 from swarm.errors import SahajError
 from swarm.files import write_file
@@ -64,12 +66,14 @@ class Side:
     ours: bool
     dtype: torch.dtype
     compiled: bool = False
+    hands_over: bool = False
 
     @property
     def name(self) -> str:
         """What the table calls it."""
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"{'ours' if self.ours else 'stock'}, {dtype}{', compiled' if self.compiled else ''}"
+        more = f"{', compiled' if self.compiled else ''}{', handed over' if self.hands_over else ''}"
+        return f"{'ours' if self.ours else 'stock'}, {dtype}{more}"
 
 
 def main(
@@ -87,7 +91,7 @@ def main(
     device = pick_device("cuda")
     # no emulation, as in the trainer
     (dtype,) = candidate_dtypes("cuda", has_bfloat16=torch.cuda.is_bf16_supported(including_emulation=False))
-    sides = [Side(True, dtype), Side(False, torch.float32), Side(False, dtype)]
+    sides = [Side(True, dtype), Side(True, dtype, hands_over=True), Side(False, torch.float32), Side(False, dtype)]
     sides += [Side(True, dtype, compiled=True)] * compiled
     run = load_run(ROOT / "runs" / "bengali.yaml")
     config, collator = prepare(run)
@@ -148,12 +152,15 @@ def stepper(config: AlbertConfig, batch: Batch, side: Side, device: torch.device
     if side.compiled:
         compile_layers(model)
     precision = Precision(device, side.dtype)
+    gradient = GradientVector(list(model.parameters()))
 
     def step() -> float:
         model.zero_grad(set_to_none=True)
         with precision.autocast():
             loss = model(batch.to(device)).loss
         loss.backward()
+        if side.hands_over:
+            gradient.times(1)
         return float(loss.detach())
 
     return step

@@ -47,16 +47,17 @@ def test_each_side_is_measured_on_the_same_batch(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(gpu, "SECONDS", 0.0)
     config, collator = gpu.prepare(RUN)
     batch, cpu = collator.longest(4), torch.device("cpu")
-    sides = [gpu.Side(True, torch.bfloat16), gpu.Side(False, torch.float32), gpu.Side(False, torch.bfloat16)]
+    ours = [gpu.Side(True, torch.bfloat16), gpu.Side(True, torch.bfloat16, hands_over=True)]
+    sides = [*ours, gpu.Side(False, torch.float32), gpu.Side(False, torch.bfloat16)]
     losses = [gpu.stepper(config, batch, side, cpu)() for side in sides]
-    assert losses == pytest.approx([losses[0]] * 3, rel=0.01)
+    assert losses == pytest.approx([losses[0]] * 4, rel=0.01)
     figures = gpu.measure(config, batch, sides, cpu, repeats=2, peak=1e-3)
-    assert list(figures) == ["ours, bfloat16", "stock, float32", "stock, bfloat16"]
+    assert list(figures) == ["ours, bfloat16", "ours, bfloat16, handed over", "stock, float32", "stock, bfloat16"]
     for one in figures.values():
         assert one is not None
         assert len(one["repeats"]) == 2
         assert one["tokens_per_second"] == pytest.approx(64 * one["samples_per_second"], rel=0.05)
-    assert gpu.table({4: {**figures, "ours, float16": None}}, "a GPU").row_count == 4
+    assert gpu.table({4: {**figures, "ours, float16": None}}, "a GPU").row_count == 5
 
 
 def test_a_batch_that_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
