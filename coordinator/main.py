@@ -205,7 +205,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
 
 
 def _keep_private(folder: Path, say: Callable[[str], None]) -> None:
-    """Let nobody else read the state folder; one of other things keeps its rights."""
+    """Make the state folder private; a folder of something else keeps its permissions."""
     if is_of_another_kind(folder, SIGNS):
         raise StorageError(f"--state {folder}: holds something other than a coordinator's state; choose a new folder")
     if problem := keep_private(folder):

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout as within
@@ -18,6 +18,8 @@ else:
 __all__ = ["Tasks", "end_tasks", "within"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 AGAIN = 1.0  # seconds between two cancellations; longer than a task takes to clean up
 
@@ -53,9 +55,11 @@ class Tasks:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+    def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run it."""
-        self.keep(asyncio.get_running_loop().create_task(work))
+        task = asyncio.get_running_loop().create_task(work)
+        self.keep(task)
+        return task
 
     def keep(self, task: "asyncio.Task[Any]") -> None:
         """Keep one that runs already."""

@@ -121,7 +121,7 @@ def kill_all() -> None:
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
     for peer in _started:
         peer.send_kill()
-    end_helpers()  # such as one whose start a signal has cut short
+    end_helpers()  # among them one whose start was interrupted by a signal
     for peer in _started:
         peer.process.wait()
     for number, handler in before.items():

@@ -245,7 +245,7 @@ def ask_for_pass(
     *,
     team: str | None = None,
 ) -> Guest:
-    """Get a pass for the peer whose folder is the first of these that no other process uses.
+    """Get a pass for the peer in the first of these folders that no other process uses.
 
     Args:
         log: name of the peer's log.

@@ -39,7 +39,7 @@ class Computer:
     shared_memory_free: float | None
     device: str  # as torch names it
     device_memory: float | None
-    folder: Path = Path()  # whose disk it is
+    folder: Path = Path()  # on the disk that is checked
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class State:
     updates: int  # that were applied on the way, by which the optimizer corrects the bias of its moments
     parameters: Tensor
     moments: tuple[Tensor, Tensor]  # averages of the gradient and of its square, `Layout.moment_sizes`
-    gradient_norm: float | None = None  # of the update whose step this is; None: it is no update's, or was loaded
+    gradient_norm: float | None = None  # of the update that led here; None: no update did, or the state was loaded
 
     def with_own_moments(self) -> "State":
         """The same state with copies of its moments, which may be changed in place; the parameters are shared."""

@@ -26,7 +26,7 @@ from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.wire import Kind, Part
 from swarm.access.gate import Gate
-from swarm.tasks import within
+from swarm.tasks import Tasks, within
 
 logger = get_logger(__name__)
 
@@ -113,7 +113,7 @@ class RemoteExperts:
         self._routes: dict[Uid, str] = {}  # replaced as a whole
         self._out: frozenset[str] = frozenset()  # as well
         self._refusals: dict[tuple[Kind, Uid], Refusals] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to tasks weakly
+        self._tasks = Tasks()
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
         # rows that came back both ways, by the host's peer id; replaced as a whole
@@ -220,7 +220,7 @@ class RemoteExperts:
         asks: dict[asyncio.Task[int], _Host] = {}
         for peer, of_host in groups.items():
             host = self._host(peer)
-            asks |= {self._begin(self._ask(host, kind, group, answers)): host for group in of_host}
+            asks |= {self._tasks.begin(self._ask(host, kind, group, answers)): host for group in of_host}
         rows = sum(part.rows for of_host in groups.values() for group in of_host for part in group.parts)
         now = asyncio.get_running_loop().time
         begin, late = now(), set(asks)
@@ -249,12 +249,6 @@ class RemoteExperts:
             return 0
         self._is_kept(host)
         return sum(part.rows for part in group.parts)
-
-    def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _host(self, peer: str) -> _Host:
         if peer not in self._hosts:
@@ -285,7 +279,7 @@ class RemoteExperts:
         if wait is not None:
             self.counts.silent += 1
             logger.info(f"the experts of {host.peer} are left out for now: {reason}")
-            self._begin(self._look_for(host, wait))
+            self._tasks.begin(self._look_for(host, wait))
         self._note()
 
     async def _look_for(self, host: _Host, wait: float) -> None:

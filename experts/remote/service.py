@@ -29,7 +29,7 @@ from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.access.refusals import NoRoom, count_refusal
 from swarm.rate_limit import RateLimit
-from swarm.tasks import end_tasks, within
+from swarm.tasks import Tasks, end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -207,7 +207,7 @@ class _Answering:
     def __init__(self, writer: asyncio.StreamWriter, most: int, stall: float):
         self._writer, self._stall = writer, stall
         self._room = asyncio.Semaphore(most)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     async def room(self) -> None:
         """Wait until another request may be read."""
@@ -215,13 +215,11 @@ class _Answering:
 
     def begin(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
         """Write the answer when it is there."""
-        task = asyncio.get_running_loop().create_task(self._write(answering))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._write(answering))
 
     async def close(self) -> None:
         """End all of them."""
-        await end_tasks(list(self._tasks))
+        await self._tasks.cancel()
 
     async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
         try:

@@ -95,16 +95,16 @@ class Trust:
         assert first is not None
         if not self._all_follow(first, follows):
             return False
-        is_proven = self.proof is not None and first == self.proof.last
-        if self.proof is not None and is_proven:
-            first = self.proof.first
+        proof = self.proof if self.proof is not None and first == self.proof.last else None  # that it goes on from
+        if proof is not None:
+            first = proof.first
         tip = entries[-1].header
         is_before_anchor = log.goes_on and self.anchor is not None and tip.step < self.anchor.head.step
         is_next = log.snapshot is None and not log.goes_on
         believed = is_next or is_before_anchor or self._contains_anchor(first, tip)
         if believed and log.goes_on:
             self.proof, self._proven_at = Proof(first, tip), now
-        elif believed or is_proven:
+        elif believed or proof is not None:
             self.proof = None
         return believed
 

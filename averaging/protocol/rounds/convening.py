@@ -127,7 +127,7 @@ class Convening:
         if self.round is None or sender in self._contacts.goodbyes:
             return
         if self._contacts.get(sender) is None:
-            self.round.is_absent(sender)  # nobody knows whose session it is
+            self.round.is_absent(sender)  # its session is not listed
         else:
             is_planned = self._progress.views.sends(sender, now)
             self.round.called(sender, call if is_planned else replace(call, buffers=()))

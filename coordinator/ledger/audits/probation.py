@@ -183,7 +183,7 @@ class _Looks:
         A user with no more than `SMALL` of the weight is not doubted. Nor is one that agrees less if another one,
         which is not doubted yet, does so twice as much: a liar among the others makes honest ones point away from
         them, but less. Once a user is doubted for agreeing less, the others are followed anew; not for noise, which
-        makes nobody point away.
+        does not do that.
         """
         brought: Counter[str] = Counter()
         for member in header.members:

@@ -161,7 +161,7 @@ def upsert(
 
 
 def rows_in(connection: Connection, query: Any, column: Any, keys: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows of a query whose column has one of these keys; each query asks for few enough of them."""
+    """The rows of a query whose column has one of these keys, asked for in portions that a database accepts."""
     ordered, rows = sorted(set(keys)), list[dict[str, Any]]()
     for first in range(0, len(ordered), KEYS_IN_A_QUERY):
         some = query.where(column.in_(ordered[first : first + KEYS_IN_A_QUERY]))
