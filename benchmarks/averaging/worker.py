@@ -38,7 +38,7 @@ RUN = RunFile.model_validate(
         "name": "averaging",
         "data": {"train": [{"path": "nothing"}]},
         "optimizer": {"learning_rate": 1e-3, "warmup_steps": 1, "total_steps": 100_000},
-        "averaging": {"compression": "float16", "overlap": False, "snapshot_every": 10_000},
+        "averaging": {"compression": "float16", "overlap": False, "snapshot_every": 50},
     }
 )
 

@@ -36,7 +36,7 @@ RUN = RunFile.model_validate(
         "name": "roles",
         "data": {"train": [{"path": "nothing"}]},
         "optimizer": {"learning_rate": 1e-3, "warmup_steps": 1, "total_steps": 100_000},
-        "averaging": {"compression": "8bit", "target_batch_size": BATCH, "snapshot_every": 10_000},
+        "averaging": {"compression": "8bit", "target_batch_size": BATCH, "snapshot_every": 50},
     }
 )
 
