@@ -24,7 +24,6 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +40,8 @@ from benchmarks.averaging.worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task
 from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
 from benchmarks.support import command
-from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
+from benchmarks.support.hosted_peer import HostedTask
+from benchmarks.support.hosted_peers import BenchmarkFailed, has_all, seconds_of_round, start_peers, wait_among
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts
@@ -105,18 +105,19 @@ def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: in
     try:
         with made_hosts(*names) as hosts:
 
-            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
-                address = hosts.addresses[names[number]]
-                return Task(str(folder), number, namespace, address, uploads, known, rounds, elements)
+            def task_of(one: HostedTask) -> Task:
+                return Task(**vars(one), uploads=uploads, rounds=rounds, elements=elements)
 
-            tasks = start_peers(hosts, work, task_of, peers)
-            _wait(tasks, peers, lambda: all(task.file("ready").exists() for task in tasks), START)
+            tasks = start_peers(folder, hosts, work, task_of, peers)
+            wait_among(tasks, peers, lambda: all(task.file("ready").exists() for task in tasks), START)
             for name, (down, up) in zip(names, lines, strict=True):  # only now: loading the first state is no round
                 hosts.limit(name, up, down)
             (folder / "go").touch()
             victim = _kill_a_reducer(tasks, peers, rounds)
             living = [task for task in tasks if task.number != victim]
-            _wait(living, [peers[task.number] for task in living], lambda: _has(living, tasks[0].last_step), ROUND)
+            wait_among(
+                living, [peers[task.number] for task in living], lambda: has_all(living, tasks[0].last_step), ROUND
+            )
             return _figures(tasks, victim, lines, rounds)
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
@@ -129,8 +130,8 @@ def _kill_a_reducer(tasks: list[Task], peers: list[Forked], rounds: int) -> int:
     """Wait for the last round, and kill in its middle; returns the number of the peer."""
     last = tasks[0].last_step
     steps = ROUND * (WARM_UP + rounds * len(RULES))
-    _wait(tasks, peers, lambda: any(one["step"] == last for one in tasks[0].events("planned")), steps)
-    usual = statistics.median(_seconds(tasks, step) for step in range(last - rounds, last))
+    wait_among(tasks, peers, lambda: any(one["step"] == last for one in tasks[0].events("planned")), steps)
+    usual = statistics.median(seconds_of_round(tasks, step) for step in range(last - rounds, last))
     parts = {int(number): part for number, part in tasks[0].events("planned")[-1]["parts"].items() if number != "0"}
     victim = max(parts, key=lambda number: parts[number])
     time.sleep(max(0.0, tasks[0].events("met")[-1]["at"] + STRUCK * usual - time.monotonic()))
@@ -138,38 +139,14 @@ def _kill_a_reducer(tasks: list[Task], peers: list[Forked], rounds: int) -> int:
     return victim
 
 
-def _wait(tasks: Sequence[Task], peers: Sequence[Forked], happened: Callable[[], bool], seconds: float) -> None:
-    """Until it has happened.
-
-    Raises:
-        BenchmarkFailed: it has not in time, or a peer has ended before.
-    """
-    deadline = time.monotonic() + seconds
-    while not happened():
-        for task, peer in zip(tasks, peers, strict=True):
-            if peer.poll() or time.monotonic() > deadline:
-                said = task.file("said").read_text()[-2000:]
-                raise BenchmarkFailed(f"nothing came of it; peer {task.number} ({peer.poll()}) said: {said}")
-        time.sleep(POLL)
-
-
-def _has(tasks: Sequence[Task], step: int) -> bool:
-    return all(any(one["step"] == step for one in task.events("has")) for task in tasks)
-
-
-def _seconds(tasks: Sequence[Task], step: int) -> float:
-    """From the beginning of a round to the last peer that has all of it; the coordinator is among them."""
-    began = next(one["at"] for one in tasks[0].events("met") if one["step"] == step)
-    ends = [one["at"] for task in tasks for one in task.events("has") if one["step"] == step]
-    return round(max(ends) - began, 2)
-
-
 def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], rounds: int) -> Figures:
     last = tasks[0].last_step
     living = [task for task in tasks if task.number != victim]
     headers = tasks[0].events("has")
     full = {one["step"] for one in headers if WARM_UP < one["step"] < last and one["members"] == len(tasks)}
-    by_rule = {rule: [_seconds(tasks, step) for step in sorted(full) if tasks[0].rule(step) == rule] for rule in RULES}
+    by_rule = {
+        rule: [seconds_of_round(tasks, step) for step in sorted(full) if tasks[0].rule(step) == rule] for rule in RULES
+    }
     if not all(by_rule.values()):
         raise BenchmarkFailed(f"some rule had no round with all peers: {by_rule}")
     planned = {one["step"]: one["parts"] for one in tasks[0].events("planned")}
@@ -180,7 +157,7 @@ def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], round
     true = lines_of(peers, GlobalStep(grid.count, float(ELEMENT_BYTES * grid.elements), samples=1.0))
     return Figures(
         **{rule: round(statistics.median(seconds), 2) for rule, seconds in by_rule.items()},
-        killed=_seconds(living, last),
+        killed=seconds_of_round(living, last),
         bound=round(1.0 / round_rate(true, np.ones(len(tasks), dtype=np.bool_)), 2),
         excluded=sum(one["excluded"] for one in headers if one["step"] in full),
         rounds=by_rule,

@@ -1,32 +1,28 @@
 """One peer of `benchmarks.averaging`: a trainer on a host of its own that brings one sample to each global step."""
 
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from averaging.load_balancing.plan import GlobalStep, plan_round, runs, whole_parts
-from averaging.log.header import Ballot
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
-from averaging.protocol.messages import Meet, Message
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import MemberProfile, Planned
-from averaging.shell.connection import Membership
-from averaging.transport.stream import Payload
-from benchmarks.catching_up.worker import Journal
-from swarm.dht.node import Network, addresses, join_dht
-from swarm.files import write_file
-from swarm.identity import load_identity
+from benchmarks.support.hosted_peer import (
+    HostedTask,
+    Journal,
+    bring_samples,
+    is_here,
+    membership,
+    note_meetings,
+    wait_until,
+)
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
-from tests.support.hosts import move_to
-from tests.support.passes import numbered_gate
 
 RULES = ("equal", "hivemind", "ours")
 WARM_UP = 1  # global steps before those that count
@@ -44,27 +40,12 @@ RUN = RunFile.model_validate(
 
 
 @dataclass(frozen=True)
-class Task:
-    """What one peer is asked to do; the first one is the coordinator."""
+class Task(HostedTask):
+    """What one peer is asked to do."""
 
-    folder: str
-    number: int
-    namespace: str  # see `tests.support.hosts`
-    address: str  # of the host
     uploads: tuple[float, ...]  # of all peers, Mbit/s; 0 in client mode: what hivemind's rule is told
-    known: tuple[str, ...]  # addresses to join by
     rounds: int  # by each rule
     elements: int  # of the vector
-
-    def file(self, name: str, number: int | None = None) -> Path:
-        """A file of a peer."""
-        return Path(self.folder) / f"{name}-{self.number if number is None else number}"
-
-    def events(self, what: str) -> list[dict[str, Any]]:
-        """What it has written down of one kind; in each `at`, seconds of the machine's monotonic clock."""
-        file = self.file("events")
-        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
-        return [one for one in map(json.loads, lines) if one["what"] == what]
 
     @property
     def client_mode(self) -> bool:
@@ -83,62 +64,25 @@ class Task:
 
 def work(task: Task) -> None:
     """Take part until the last step, or until it is killed."""
-    move_to(task.namespace)
-    torch.set_num_threads(1)
-    identity = load_identity(task.file("key"))
-    gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
-    network = Network(task.known, listen=(f"/ip4/{task.address}/tcp/0",), client_mode=task.client_mode)
-    dht = join_dht(RUN.name, identity, network, gate)
+    member = membership(task, RUN, client_mode=task.client_mode, target_batch_size=len(task.uploads))
     parameters = [("matrix", torch.nn.Parameter(torch.zeros(task.elements // ROW, ROW)))]
-    membership = Membership(
-        RUN.model_copy(update={"averaging": RUN.averaging.model_copy(update={"target_batch_size": len(task.uploads)})}),
-        "fingerprint",
-        dht,
-        identity,
-        gate,
-        is_coordinator=not task.known,
-        authority=authority,
-        folder=None if task.known else task.file("log"),
-    )
     journal = Journal(task.file("events"))
-    optimizer = CollaborativeOptimizer(membership, parameters)
+    optimizer = CollaborativeOptimizer(member, parameters)
     _note_rounds(task, optimizer, journal)
-    write_file(task.file("here"), json.dumps([str(dht.peer_id), [] if task.client_mode else addresses(dht)]))
-    _wait(lambda: optimizer.step >= 0)
+    is_here(task, member, client_mode=task.client_mode)
+    wait_until(lambda: optimizer.step >= 0)
     task.file("ready").touch()
-    _wait(Path(task.folder, "go").exists)
-    line = optimizer._connection._line
-    for direction in (line.upload, line.download):
-        direction.meter._best.clear()  # it was another line until now
-    optimizer._shell.machine.session.bandwidth = None
-    begun, source = -1, torch.Generator().manual_seed(task.number)  # chunks that are alike would be sent once
-    while optimizer.step < task.last_step:
-        optimizer.check()
-        if optimizer.step > begun and optimizer.trains:
-            begun = optimizer.begin_batch()
-            parameters[0][1].grad = 1e-3 * torch.randn(parameters[0][1].shape, generator=source)
-            optimizer.end_batch(1)
-        time.sleep(POLL)
-    time.sleep(5.0)  # others may still fetch
+    wait_until(Path(task.folder, "go").exists)
+    bring_samples(task, optimizer, parameters[0][1], task.last_step)
     end_process()
-
-
-def _wait(happened: Any) -> None:
-    while not happened():
-        time.sleep(POLL)
 
 
 def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal) -> None:
     """Write down when a round begins, how it is planned, and when this peer has all of it; plan by the rules."""
-    shell, connection = optimizer._shell, optimizer._connection
-    send, put, met = connection.send, shell.stepping.put, set[Ballot]()
+    note_meetings(optimizer, journal)
+    shell = optimizer._shell
+    put = shell.stepping.put
     step = GlobalStep(shell.settings.chunks, float(ELEMENT_BYTES * task.elements), len(task.uploads), overlap=False)
-
-    def sends(session: str, to: str, message: Message, payload: Payload = None) -> None:
-        if isinstance(message, Meet) and message.ballot not in met:
-            met.add(message.ballot)
-            journal.note("met", step=shell.machine.log.tip.step + 1)
-        send(session, to, message, payload)
 
     def puts(machine: LogPeer, action: Action) -> None:
         if isinstance(action, Apply):
@@ -157,7 +101,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         journal.note("planned", step=head.step + 1, parts=counts)
         return planned
 
-    connection.send, shell.stepping.put = sends, puts  # type: ignore[method-assign, assignment]
+    shell.stepping.put = puts  # type: ignore[method-assign, assignment]
     assert isinstance(shell.machine, LogPeer)
     shell.machine.convening._plan = plans
 
@@ -177,5 +121,5 @@ def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[MemberPr
 
 def _numbers(task: Task, members: Sequence[MemberProfile]) -> dict[str, int]:
     """Of peers by session."""
-    ids = [json.loads(task.file("here", number).read_text())[0] for number in range(len(task.uploads))]
+    ids = task.peer_ids(len(task.uploads))
     return {one.session: ids.index(one.session.partition(".")[0]) for one in members}

@@ -37,6 +37,7 @@ from averaging.reduce.grid import Grid
 from benchmarks.catching_up.peers import Peers
 from benchmarks.catching_up.worker import TOKENS, Task, work
 from benchmarks.support import command
+from benchmarks.support.hosted_peer import HostedTask
 from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
 from tests.support.forked import Forked
@@ -141,7 +142,7 @@ def measure_joining(folder: Path, scale: Scale) -> Joining:
         snapshot, since = fetched["snapshot"] / line, max(0, tip - fetched["step"])
         bound = (snapshot + since * update) * step / (step - update)
         meetings = _meetings(peers, tip)
-        met = {one["step"] + 1: one["at"] for one in peers.events(0, "met")}
+        met = {one["step"]: one["at"] for one in peers.events(0, "met")}
         rounds = [one["at"] - met[one["step"]] for one in with_it() if one["step"] in met]
         return Joining(
             seconds=round(seconds, 1),
@@ -219,22 +220,18 @@ def _run(
             for name, (up, down) in zip(names, lines, strict=True):
                 hosts.limit(name, up, down)
 
-            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
+            def task_of(one: HostedTask) -> Task:
                 return Task(
-                    folder=str(folder),
-                    number=number,
-                    namespace=namespace,
-                    address=hosts.addresses[names[number]],
-                    known=known,
+                    **vars(one),
                     elements=scale.elements,
                     target=target,
                     snapshot_every=scale.snapshot_every,
-                    batch=0.0 if number in idle else BATCH,
-                    waits=lines[number] == THIN,
+                    batch=0.0 if one.number in idle else BATCH,
+                    waits=lines[one.number] == THIN,
                 )
 
             try:
-                tasks = start_peers(hosts, work, task_of, processes)
+                tasks = start_peers(folder, hosts, work, task_of, processes)
                 return course(Peers(tasks, processes))
             finally:
                 for process in processes:
@@ -280,7 +277,7 @@ def _meetings(peers: Peers, last: int) -> list[float]:
     commits = {one["step"]: one for one in peers.events(0, "applied")}
     met: dict[int, float] = {}
     for one in peers.events(0, "met"):
-        met.setdefault(one["step"] + 1, one["at"])
+        met.setdefault(one["step"], one["at"])
     before, found = 0, []
     for step in range(1, last + 1):
         full = ended[(before + peers.tasks[0].target) // TOKENS - 1]

@@ -20,7 +20,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,8 @@ from rich.table import Table
 from benchmarks.averaging.worker import ELEMENT_BYTES, ROW
 from benchmarks.nat.worker import Task, work
 from benchmarks.support import command
-from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers
+from benchmarks.support.hosted_peer import HostedTask
+from benchmarks.support.hosted_peers import BenchmarkFailed, has_all, seconds_of_round, start_peers, wait_among
 from swarm.files import write_file
 from tests.support.forked import Forked
 from tests.support.hosts import NoHosts, made_hosts
@@ -107,23 +108,25 @@ def measure(kinds: Sequence[Nat], opens_ways: bool, rounds: int, megabytes: floa
     try:
         with tempfile.TemporaryDirectory(prefix="sahaj-nat-") as folder, made_hosts(*names, routers=routers) as hosts:
 
-            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
-                name = names[number]
-                is_behind, steps = name in routers, WARM_UP + rounds
-                address = hosts.addresses[name]
+            def task_of(one: HostedTask) -> Task:
                 return Task(
-                    folder, number, namespace, address, is_behind, opens_ways, len(names), known, steps, elements
+                    **vars(one),
+                    behind_router=names[one.number] in routers,
+                    opens_ways=opens_ways,
+                    peers=len(names),
+                    steps=WARM_UP + rounds,
+                    elements=elements,
                 )
 
-            tasks = start_peers(hosts, work, task_of, running)
+            tasks = start_peers(Path(folder), hosts, work, task_of, running)
             began = time.monotonic()
-            _wait(tasks, running, lambda: all(task.file("ready").exists() for task in tasks), START)
+            wait_among(tasks, running, lambda: all(task.file("ready").exists() for task in tasks), START)
             opened = _open_ways(tasks, behind, began) if opens_ways else None
             for name in names:
                 hosts.limit(name, UP, DOWN)
             Path(folder, "go").touch()
             last = tasks[0].steps
-            _wait(tasks, running, lambda: all(_has(task, last) for task in tasks), ROUND * last)
+            wait_among(tasks, running, lambda: has_all(tasks, last), ROUND * last)
             return _figures(tasks, opened)
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
@@ -150,31 +153,12 @@ def _open_ways(tasks: Sequence[Task], behind: Sequence[Nat], began: float) -> fl
     return None
 
 
-def _wait(tasks: Sequence[Task], running: Sequence[Forked], happened: Callable[[], bool], seconds: float) -> None:
-    """Until it has happened.
-
-    Raises:
-        BenchmarkFailed: it has not in time, or a peer has ended before.
-    """
-    deadline = time.monotonic() + seconds
-    while not happened():
-        for task, peer in zip(tasks, running, strict=True):
-            if peer.poll() or time.monotonic() > deadline:
-                said = task.file("said").read_text()[-2000:]
-                raise BenchmarkFailed(f"nothing came of it; peer {task.number} ({peer.poll()}) said: {said}")
-        time.sleep(POLL)
-
-
-def _has(task: Task, step: int) -> bool:
-    return any(one["step"] == step for one in task.events("has"))
-
-
 def _figures(tasks: Sequence[Task], opened: float | None) -> Figures:
     headers = [one for one in tasks[0].events("has") if one["step"] > WARM_UP]
     full = [one for one in headers if one["members"] == len(tasks)]
     if not full:
         raise BenchmarkFailed("no round had all peers")
-    seconds = [_seconds(tasks, one["step"]) for one in full]
+    seconds = [seconds_of_round(tasks, one["step"]) for one in full]
     planned = tasks[0].events("planned")[-1]
     return Figures(
         round=round(statistics.median(seconds), 2),
@@ -186,13 +170,6 @@ def _figures(tasks: Sequence[Task], opened: float | None) -> Figures:
         excluded=sum(one["excluded"] for one in full),
         short=len(headers) - len(full),
     )
-
-
-def _seconds(tasks: Sequence[Task], step: int) -> float:
-    """From the beginning of a round to the last peer that has all of it."""
-    began = next(one["at"] for one in tasks[0].events("met") if one["step"] == step)
-    ends = [one["at"] for task in tasks for one in task.events("has") if one["step"] == step]
-    return round(max(ends) - began, 2)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from rich.table import Table
 
 from benchmarks.roles.worker import BATCH, Given, Phase, Roles, Task, work
 from benchmarks.support import command
+from benchmarks.support.hosted_peer import HostedTask
 from benchmarks.support.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from swarm.files import write_file
 from tests.support.forked import Forked
@@ -126,11 +127,10 @@ def _run(folder: Path, phases: tuple[Phase, ...]) -> dict[int, dict]:
             for one in VOLUNTEERS:
                 hosts.limit(one.name, one.up, one.down)
 
-            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
-                address, speed = hosts.addresses[names[number]], VOLUNTEERS[number].speed
-                return Task(str(folder), number, namespace, address, speed, len(VOLUNTEERS), phases, known)
+            def task_of(one: HostedTask) -> Task:
+                return Task(**vars(one), speed=VOLUNTEERS[one.number].speed, peers=len(VOLUNTEERS), phases=phases)
 
-            tasks = start_peers(hosts, work, task_of, peers)
+            tasks = start_peers(folder, hosts, work, task_of, peers)
             wait_for(tasks[0], peers[0])
             return {one["step"]: one for one in tasks[0].events("applied")}
     except NoHosts as error:

@@ -1,11 +1,9 @@
 """One peer of `benchmarks.roles`: it trains at a made-up speed on a host of its own; the coordinator gives roles."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,20 +14,13 @@ from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.rounds.parts import MemberProfile, Planned
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
-from averaging.shell.connection import Membership
-from benchmarks.catching_up.worker import Journal
-from swarm.dht.node import Network, addresses, join_dht
-from swarm.files import write_file
-from swarm.identity import load_identity
+from benchmarks.support.hosted_peer import LAST_FETCHES, POLL, HostedTask, Journal, is_here, membership
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
-from tests.support.hosts import move_to
-from tests.support.passes import numbered_gate
 
 ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
 BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients
 BATCHES_PER_SECOND = 4.0
-POLL = 0.02  # seconds
 LONG = 300.0  # seconds of a step, so that no role that was typed in ends before its phase
 RUN = RunFile.model_validate(
     {
@@ -72,27 +63,12 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What one peer is asked to do; the first one is the coordinator."""
+class Task(HostedTask):
+    """What one peer is asked to do."""
 
-    folder: str
-    number: int
-    namespace: str  # see `tests.support.hosts`
-    address: str  # of the host
     speed: float  # samples a second
     peers: int
     phases: tuple[Phase, ...]
-    known: tuple[str, ...]  # addresses to join by
-
-    def file(self, name: str, number: int | None = None) -> Path:
-        """A file of a peer."""
-        return Path(self.folder) / f"{name}-{self.number if number is None else number}"
-
-    def events(self, what: str) -> list[dict[str, Any]]:
-        """What it has written down of one kind; in each `at`, seconds of the machine's monotonic clock."""
-        file = self.file("events")
-        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
-        return [one for one in map(json.loads, lines) if one["what"] == what]
 
     def roles(self, step: int) -> Roles | None:
         """In a global step; before the first phase and after the last one they are planned."""
@@ -101,34 +77,20 @@ class Task:
 
 def work(task: Task) -> None:
     """Train with made-up gradients, at the speed that the task says, until the last phase has ended."""
-    move_to(task.namespace)
-    torch.set_num_threads(1)
-    identity = load_identity(task.file("key"))
-    gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
-    dht = join_dht(RUN.name, identity, Network(task.known, listen=(f"/ip4/{task.address}/tcp/0",)), gate)
+    member = membership(task, RUN)
     parameter = torch.nn.Parameter(torch.zeros(ELEMENTS // 1000, 1000))
-    membership = Membership(
-        RUN,
-        "fingerprint",
-        dht,
-        identity,
-        gate,
-        is_coordinator=not task.known,
-        authority=authority,
-        folder=None if task.known else task.file("log"),
-    )
     journal = Journal(task.file("events"))
 
     def applied(entry: Entry, *_: object) -> None:
         samples = {one.user: one.samples for one in entry.header.members}
         journal.note("applied", step=entry.header.step, samples=samples)
 
-    optimizer = CollaborativeOptimizer(membership, [("matrix", parameter)], applied)
+    optimizer = CollaborativeOptimizer(member, [("matrix", parameter)], applied)
     optimizer.computes_at(task.speed)
     optimizer._shell.machine.convening._plan = _planner(task, optimizer)
-    write_file(task.file("here"), json.dumps([str(dht.peer_id), addresses(dht)]))
+    is_here(task, member)
     _train(task, optimizer, parameter)
-    time.sleep(5.0)  # others may still fetch the last update
+    time.sleep(LAST_FETCHES)
     end_process()
 
 
@@ -157,7 +119,7 @@ def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
         head = optimizer._shell.machine.head
         assert head is not None
         now, following = task.roles(head.step + 1), task.roles(head.step + 2)
-        ids = [json.loads(task.file("here", number).read_text())[0] for number in range(task.peers)]
+        ids = task.peer_ids(task.peers)
         numbers = [ids.index(one.session.partition(".")[0]) for one in members]
         allowed = [now is None or now[number].aggregates for number in numbers]
         lines = [replace(one, reachable=may) for one, may in zip(members, allowed, strict=True)]

@@ -3,10 +3,11 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from benchmarks.support.hosted_peer import HostedTask
 from swarm.errors import SahajError
 from tests.support.forked import Forked, start_function
 from tests.support.hosts import Hosts
@@ -20,29 +21,19 @@ class BenchmarkFailed(SahajError):
     """A peer did not do what it was asked."""
 
 
-class Task(Protocol):
-    """What one peer is asked to do; once it is there it writes its id and its addresses to the file `here`."""
-
-    @property
-    def number(self) -> int:
-        """Of the peer."""
-
-    def file(self, name: str, number: int | None = None) -> Path:
-        """A file of a peer."""
-
-
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=HostedTask)
 
 
 def start_peers(
-    hosts: Hosts, work: Callable[[T], None], task_of: Callable[[int, str, tuple[str, ...]], T], peers: list[Forked]
+    folder: Path, hosts: Hosts, work: Callable[[T], None], task_of: Callable[[HostedTask], T], peers: list[Forked]
 ) -> list[T]:
     """Start one on each host; they are added to `peers` as they begin.
 
     Args:
+        folder: for their files.
         hosts: by name, in the order of the peers.
         work: what a peer does.
-        task_of: makes its task from its number, the namespace of its host, and the addresses to join by.
+        task_of: adds to a task what this benchmark asks for.
         peers: whom the caller has to end, whatever happens.
 
     Raises:
@@ -50,21 +41,45 @@ def start_peers(
     """
     tasks: list[T] = []
     known: tuple[str, ...] = ()
-    for number, name in enumerate(hosts.addresses):
-        task = task_of(number, hosts.namespace(name), known)
+    for number, (name, address) in enumerate(hosts.addresses.items()):
+        task = task_of(HostedTask(str(folder), number, hosts.namespace(name), address, known))
         peers.append(start_function(work, task, out=task.file("said")))
         tasks.append(task)
         if not known:
-            deadline = time.monotonic() + START
-            while not task.file("here").exists():
-                if time.monotonic() > deadline:
-                    raise BenchmarkFailed(f"a peer did not start: {_last_words(task)}")
-                time.sleep(POLL)
+            wait_among(tasks, peers, task.file("here").exists, START)
             known = tuple(json.loads(task.file("here").read_text())[1])
     return tasks
 
 
-def wait_for(task: Task, peer: Forked) -> None:
+def wait_among(
+    tasks: Sequence[HostedTask], peers: Sequence[Forked], happened: Callable[[], bool], seconds: float
+) -> None:
+    """Until it has happened.
+
+    Raises:
+        BenchmarkFailed: it has not in time, or a peer has ended before.
+    """
+    deadline = time.monotonic() + seconds
+    while not happened():
+        for task, peer in zip(tasks, peers, strict=True):
+            if peer.poll() or time.monotonic() > deadline:
+                raise BenchmarkFailed(f"nothing came of it; peer {task.number} ({peer.poll()}) said: {task.last_words}")
+        time.sleep(POLL)
+
+
+def has_all(tasks: Sequence[HostedTask], step: int) -> bool:
+    """Whether all of them have applied that global step."""
+    return all(any(one["step"] == step for one in task.events("has")) for task in tasks)
+
+
+def seconds_of_round(tasks: Sequence[HostedTask], step: int) -> float:
+    """From its beginning to the last peer that has all of it; the coordinator is the first one."""
+    began = next(one["at"] for one in tasks[0].events("met") if one["step"] == step)
+    ends = [one["at"] for task in tasks for one in task.events("has") if one["step"] == step]
+    return round(max(ends) - began, 2)
+
+
+def wait_for(task: HostedTask, peer: Forked) -> None:
     """Until it has done its task.
 
     Raises:
@@ -75,8 +90,4 @@ def wait_for(task: Task, peer: Forked) -> None:
     except subprocess.TimeoutExpired:
         status = None
     if status != 0:
-        raise BenchmarkFailed(f"peer {task.number} ended with {status}: {_last_words(task)}")
-
-
-def _last_words(task: Task) -> str:
-    return task.file("said").read_text()[-2000:]
+        raise BenchmarkFailed(f"peer {task.number} ended with {status}: {task.last_words}")
