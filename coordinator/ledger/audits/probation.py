@@ -8,15 +8,16 @@ rare tokens, noise with 2 % of a mean does the harm of noise with 15 %.
 
 Gradients of an unusual text agree less, but they agree. Those for the wrong words do, too, while a run begins and while
 a mean leaves them out, as they teach which words are common. So what begins a doubt is that they agree next to not at
-all, and what ends it is that they agree as those of others do. Noise shows sooner: its cosines with the others are
-zero, however high those of others are in the same steps.
+all, and what ends it is that they agree as those of others do. Two lies show sooner. The cosines of noise with the
+others are zero, however high those of others are in the same steps. Those of gradients that are turned around are
+below zero, look after look. A few of them have most of the size, so their ranks are added up (Wilcoxon 1945).
 """
 
 import statistics
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import copysign, inf, sqrt
 
 from averaging.log.header import Header, Member, peer_of
 from averaging.reduce.agreement import Agreement
@@ -24,6 +25,7 @@ from coordinator.ledger.audits.worth import compared
 
 LOOKS = 24  # at a peer, the last ones
 ENOUGH_OF_NOISE, ENOUGH, ENOUGH_LOUD = 5, 10, 20  # looks, to see that it sends noise, agrees less, is loud
+AGAINST = 2.5  # standard deviations of the sum of signed ranks, below zero; it takes eight looks at least
 DOUBT = 3.0  # times the error of its mean, that it is below the usual one
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART = 0.1  # of the usual one, that its own is at most: honest ones differ by their text
@@ -70,7 +72,7 @@ class _Known:
         own, usual = self.means
         if LESS in self.doubts:
             return own < usual
-        if self.is_noise:
+        if self.is_noise or self.is_against:
             return True
         error = statistics.stdev(one - other for one, other in self.cosines) / sqrt(len(self.cosines))
         is_less = usual >= LEAST and own <= PART * usual and usual - own >= max(LEAST, DOUBT * error)
@@ -89,6 +91,14 @@ class _Known:
         residues = sum((own - slope * usual) ** 2 for own, usual in self.cosines)
         error = sqrt(residues / (len(self.cosines) - 1) / squares)
         return abs(slope) + DOUBT * error <= PART
+
+    @property
+    def is_against(self) -> bool:
+        """Whether its cosines are below zero, by `LEAST` in the mean, and surely so."""
+        own = sorted((one for one, _ in self.cosines), key=abs)
+        count, ranks = len(own), sum(copysign(rank, one) for rank, one in enumerate(own, 1))
+        deviation = sqrt(count * (count + 1) * (2 * count + 1) / 6)
+        return statistics.fmean(own) <= -LEAST and ranks <= -AGAINST * deviation
 
     @property
     def means(self) -> tuple[float, float]:
@@ -181,7 +191,7 @@ class _Looks:
         """Those of these members that are new.
 
         A user with no more than `SMALL` of the weight is not doubted. Nor is one that agrees less if another one,
-        which is not doubted yet, does so twice as much: a liar among the others makes honest ones point away from
+        which is not doubted yet, does so half as much again: a liar among the others makes honest ones point away from
         them, but less. Once a user is doubted for agreeing less, the others are followed anew; not for noise, which
         does not do that.
         """
@@ -214,7 +224,7 @@ def _doubt(known: _Known, session: str, worst: float) -> Doubt | None:
         known.doubts.add(LOUD)
         times = statistics.median_low(known.loudness)
         return Doubt(known.user, session, f"sends gradients {times:.1f} times as large as its samples explain")
-    if known.agrees_less and known.lag >= worst / 2:
+    if known.agrees_less and known.lag >= worst / 1.5:
         own, usual = known.means
         known.doubts.add(LESS)
         what = (

@@ -65,23 +65,32 @@ def test_who_sends_noise_is_doubted_after_a_few_looks() -> None:
     assert probation.users == {"user-6"}
 
 
+def test_who_turns_gradients_around_is_doubted_after_eight_looks_however_their_sizes_differ() -> None:
+    probation, found = Probation(), []
+    for number, size in enumerate((0.01, 0.6, 0.02, 0.01, 0.5, 0.03, 0.01, 0.7), 1):
+        assert not found
+        seen = {session: size * number / 10 for session in WEIGHTS} | {HEAVY: -size}
+        found = probation.take_in(step(number), agreement(seen), USERS)
+    assert [one.user for one in found] == ["user-6"]
+
+
 @pytest.mark.parametrize(
-    "of_usual",
+    ("of_usual", "of_liar"),
     [
-        pytest.param(0.3, id="an unusual text"),
-        pytest.param(-0.3, id="a liar among the others makes it point away"),
+        pytest.param(0.3, 1.0, id="an unusual text"),
+        pytest.param(-0.2, -1.0, id="a liar among the others makes it point away"),
     ],
 )
-def test_one_whose_cosines_follow_the_usual_ones_sends_no_noise(of_usual: float) -> None:
-    found = []
+def test_one_whose_cosines_follow_the_usual_ones_lies_in_no_way(of_usual: float, of_liar: float) -> None:
+    found = set()
     for seed in range(100):
         probation, drawn = Probation(), random.Random(seed)
         for number in range(1, ENOUGH):
             usual = drawn.uniform(0.05, 0.5)
             seen = {session: usual + drawn.gauss(0.0, 0.02) for session in WEIGHTS}
-            seen[HEAVY] = of_usual * usual + drawn.gauss(0.0, 0.02)
-            found += probation.take_in(step(number), agreement(seen), USERS)
-    assert not found
+            seen |= {HEAVY: of_usual * usual + drawn.gauss(0.0, 0.02), "7.0": of_liar * usual}
+            found |= {one.user for one in probation.take_in(step(number), agreement(seen), USERS)}
+    assert found == ({"user-7"} if of_liar < 0 else set())
 
 
 def test_accomplices_that_send_noise_in_turn_do_not_hide_a_liar() -> None:
