@@ -3,7 +3,6 @@
 What a file names is on the disk before the file is.
 """
 
-import io
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,18 +11,8 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from averaging.log.content_store import Store
-from averaging.log.entry_file import (
-    EntryFile,
-    Record,
-    chain_of,
-    framed,
-    missing_in,
-    of_another_version,
-    unframed,
-    unreadable,
-)
+from averaging.log.entry_file import EntryFile, Record, chain_of, line_of, missing_in, unreadable, value_of
 from averaging.log.header import Ballot, Entry, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
 from swarm.errors import StorageError
 from swarm.files import storage_errors, write_file
@@ -86,7 +75,6 @@ class Disk:
         Where the disk has lost some of that, and what follows leads to no state, the log ends before it.
         """
         records, whole = self._log.load(first), self._log.whole
-        self._gaps = next((one.gaps for one in reversed(records) if one.gaps is not None), self._gaps)
         chains = [chain_of(records)]
         if whole is not None:
             known = {gap.digest for gap in self._gaps}
@@ -145,11 +133,11 @@ class Disk:
             contacts: of the sessions to which the header gives power, for peers that do not know them.
         """
         self.contents.flush()
-        write_file(self._accepted, framed(pack((ballot, header, contacts))), mode=0o600)
+        write_file(self._accepted, line_of((ballot, header, contacts)), mode=0o600)
 
     def save_waited(self, instance: str, seconds: float) -> None:
         """Write the seconds without a quorum for the step after a header; no rule of safety reads it."""
-        write_file(self._waited, framed(pack((instance, seconds))), mode=0o600)
+        write_file(self._waited, line_of((instance, seconds)), mode=0o600)
 
     def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:
         """Go on from a snapshot that was loaded: it is the state after the last of these headers.
@@ -157,11 +145,10 @@ class Disk:
         The entries before keep their credit; they may be of a chain that has lost.
         """
         start, _, names = self._saved()
-        self._save_snapshots(start, [*names, snapshot])  # the old ones, too: a crash may come before the next line
-        first = self._log.end
-        self._log.append([*(Record(one, is_applied=False) for one in entries[:-1]), Record(entries[-1], True, gaps)])
         self._gaps = gaps
-        self._save_snapshots(self._log.since(0, first), [snapshot])
+        self._save_snapshots(start, [*names, snapshot])  # the old ones, too: a crash may come before the next line
+        first = self._log.append([Record(one, is_applied=one is entries[-1]) for one in entries])
+        self._save_snapshots(first, [snapshot])
 
     def save_snapshots(self, names: Sequence[SnapshotName], since: int) -> None:
         """Write down which snapshots there are; manifests and chunks are in `contents`.
@@ -173,7 +160,7 @@ class Disk:
 
     def _save_snapshots(self, start: int, names: Sequence[SnapshotName]) -> None:
         self.contents.flush()
-        write_file(self._snapshots, framed(pack((start, self._gaps, names))), mode=0o600)
+        write_file(self._snapshots, line_of((start, self._gaps, names)), mode=0o600)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down entries that were applied."""
@@ -182,10 +169,9 @@ class Disk:
 
     def credit(self, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None = None) -> None:
         """Write down headers for their credit, in any order, and again if need be; `gaps` are missing from now on."""
-        last = len(entries) - 1
-        self._log.append([Record(one, False, gaps if at == last else None, False) for at, one in enumerate(entries)])
-        self._gaps = self._gaps if gaps is None else gaps
-        if not entries:
+        self._log.append([Record(one, is_applied=False, is_proven=False) for one in entries])
+        if gaps is not None:
+            self._gaps = gaps
             start, _, names = self._saved()
             self._save_snapshots(start, names)
 
@@ -239,25 +225,21 @@ class Disk:
 
 
 def _content(path: Path, kind: type[T]) -> T | None:
-    """The value in a file of one frame; None if there is no file, or it is broken.
+    """The value in a file of one line; None if there is no file, or it is broken.
 
     Raises:
         StorageError: it cannot be read, or is that of another version.
     """
     try:
-        with path.open("rb") as file:
-            for place, content in unframed(file):
-                if place == 0:
-                    return cast(T, unpack(kind, content))
-            if file.seek(0, io.SEEK_END):
-                logger.warning("%s is broken and was left out", path)
+        line = path.read_bytes()
     except FileNotFoundError:
-        pass
-    except ValueError:
-        raise of_another_version(path) from None
+        return None
     except OSError as error:
         raise unreadable(path, error) from error
-    return None
+    content = value_of(line, kind, path)
+    if content is None:
+        logger.warning("%s is broken and was left out", path)
+    return cast(T | None, content)
 
 
 class Journal:

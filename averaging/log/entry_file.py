@@ -1,19 +1,19 @@
-"""Entries of the log in a file that only grows, each with a mark, its length and a checksum.
+"""Entries of the log in a file that only grows, each in a line with a checksum.
 
 A coordinator writes down every header once it knows of it, of whatever chain: the headers that it has applied, and
 others for their credit. The chain is found by going back from the newest one that was applied. Where the disk has lost
-some bytes, the next mark tells where to go on.
+some bytes, the next whole line tells where to go on.
 """
 
+import base64
 import bisect
 import itertools
 import logging
-import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from averaging.log.header import Entry, Gap
 from averaging.log.packing import Packed, pack, unpack
@@ -22,10 +22,6 @@ from swarm.files import fsync, storage_errors
 
 logger = logging.getLogger(__name__)
 
-_MARK = b"\xf7log"
-_FRAME = struct.Struct("<4sII")  # mark, bytes of what follows, and a CRC-32 of these, of the place and of what follows
-_READ = 1 << 20  # bytes at a time, in search of a mark
-_LONGEST = 1 << 26  # bytes; a broken length may be any
 _TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
 
 
@@ -34,7 +30,6 @@ class Record(Packed, frozen=True):
 
     entry: Entry
     is_applied: bool  # the state is that after this header
-    gaps: tuple[Gap, ...] | None = None  # headers that are missing from now on; None: the same as before
     is_proven: bool = True  # its certificate was checked; headers for their credit alone are believed by digest
 
 
@@ -42,52 +37,38 @@ class Record(Packed, frozen=True):
 class Place:
     """In the file: before it are the entries up to one with this digest."""
 
-    start: int  # of the frame of that entry, in bytes
+    start: int  # of the line of that entry, in bytes
     digest: str
 
 
-def framed(content: bytes, place: int = 0) -> bytes:
-    """Bytes that can be told from ones that were cut short or garbled.
+def line_of(value: Any) -> bytes:
+    """A value as a line that can be told from one that was cut short or garbled."""
+    return _line(pack(value))
 
-    The checksum covers the place in the file, so that bytes of a header that look like a frame are
-    never read as one.
+
+def _line(content: bytes) -> bytes:
+    return b"%08x %s\n" % (zlib.crc32(content), base64.b64encode(content))
+
+
+def value_of(line: bytes, kind: Any, path: Path) -> Any:
+    """The value of a kind in a line of a file; None if the line is broken.
+
+    Raises:
+        StorageError: the file is that of another version.
     """
-    head = b"".join(number.to_bytes(8, "little") for number in (len(content), place))
-    return _FRAME.pack(_MARK, len(content), zlib.crc32(content, zlib.crc32(head))) + content
-
-
-def unframed(file: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Where each whole frame from a place on begins, and what is in it. What is broken is passed over."""
-    while True:
-        file.seek(place)
-        if (content := _read_frame(file, place)) is not None:
-            yield place, content
-            place += _FRAME.size + len(content)
-        elif (found := _next_mark(file, place + 1)) is not None:
-            place = found
-        else:
-            return
-
-
-def _read_frame(file: BinaryIO, place: int) -> bytes | None:
-    """The content of the frame that begins where the file is, if there is one."""
-    head = file.read(_FRAME.size)
-    if len(head) < _FRAME.size or not head.startswith(_MARK):
+    try:
+        content = base64.b64decode(line[9:-1], validate=True)
+    except ValueError:
         return None
-    _, length, _ = _FRAME.unpack(head)
-    content = file.read(min(length, _LONGEST))
-    return content if framed(content, place) == head + content else None
-
-
-def _next_mark(file: BinaryIO, place: int) -> int | None:
-    """Where the next mark is, from a place on."""
-    file.seek(place)
-    while len(content := file.read(_READ)) >= len(_MARK):
-        if (found := content.find(_MARK)) >= 0:
-            return place + found
-        place += len(content) - len(_MARK) + 1
-        file.seek(place)
-    return None
+    if line != _line(content):
+        return None
+    try:
+        return unpack(kind, content)
+    except ValueError:  # the line is whole: no disk has done that
+        raise StorageError(
+            f"{path}: written by another version of this program; go on with that one, or move the folder away to "
+            "begin without it"
+        ) from None
 
 
 class EntryFile:
@@ -107,9 +88,7 @@ class EntryFile:
             StorageError: the file cannot be read.
         """
         if self._end is None:
-            end = 0
-            for _, end, _ in _records(self._path, 0):  # noqa: B007  (the last one)
-                pass
+            end = max((after for _, after, _ in _records(self._path, 0)), default=0)
             self._broken_bytes(end)
             self._end = end
         return self._end
@@ -147,28 +126,30 @@ class EntryFile:
             logger.warning("%s: %d bytes %s are broken and were left out", self._path, broken, where)
         return records
 
-    def since(self, step: int, start: int = 0) -> int:
-        """The byte from which on the file has the entries of this step and later ones, of those after another byte.
+    def since(self, step: int) -> int:
+        """The byte from which on the file has the entries of this step and later ones.
 
         Earlier ones are not looked for again.
         """
-        dropped = itertools.takewhile(lambda one: one[0] < step or one[1] < start, self._starts)
+        dropped = itertools.takewhile(lambda one: one[0] < step, self._starts)
         self._starts = self._starts[sum(1 for _ in dropped) :]
         return self._starts[0][1] if self._starts else self.end
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[Record]) -> int:
         """Add records, and have them on the disk. A failure leaves those before them.
+
+        Returns the byte at which they begin.
 
         Raises:
             StorageError: the disk is full or the file cannot be written.
         """
         if not records:
-            return
-        begin, frames, starts = self.end, b"", []
+            return self.end
+        begin, lines, starts = self.end, b"", []
         for record in records:
             if record.is_proven:
-                starts.append((record.entry.header.step, begin + len(frames)))
-            frames += framed(pack(record), begin + len(frames))
+                starts.append((record.entry.header.step, begin + len(lines)))
+            lines += line_of(record)
         with storage_errors(self._path):
             is_new = not self._path.exists()
             if is_new:
@@ -176,12 +157,13 @@ class EntryFile:
             with self._path.open("r+b") as file:
                 file.truncate(begin)  # what a longer write has left must not follow a shorter one
                 file.seek(begin)
-                file.write(frames)
+                file.write(lines)
             fsync(self._path)
             if is_new:
                 fsync(self._path.parent)
         self._starts += starts
-        self._end = begin + len(frames)
+        self._end = begin + len(lines)
+        return begin
 
 
 def chain_of(records: Sequence[Record]) -> list[Entry]:
@@ -217,8 +199,6 @@ def entries_after(
     entries: list[Entry] = []
     for begin, after, record in itertools.islice(records, most):
         if begin > end:
-            if next(_records(path, end), (end,))[0] != begin:
-                break  # it was being written, and is read the next time
             _lost(path, end, begin)
             lost()
         entries.append(record.entry)
@@ -262,12 +242,13 @@ def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
     """
     try:
         with path.open("rb") as file:
-            for begin, content in unframed(file, start):
-                try:
-                    record = unpack(Record, content)
-                except ValueError:  # a frame is whole: no disk has done that
-                    raise of_another_version(path) from None
-                yield begin, begin + _FRAME.size + len(content), record
+            after = file.seek(start)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written, or was when the power failed
+                begin, after = after, after + len(line)
+                if (record := value_of(line, Record, path)) is not None:
+                    yield begin, after, record
     except FileNotFoundError:
         return
     except OSError as error:
@@ -277,14 +258,6 @@ def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
 def _lost(path: Path, begin: int, end: int) -> None:
     what = "%s: bytes %d to %d are broken and were left out; other peers are asked for what was there. Check the disk"
     logger.warning(what, path, begin, end - 1)
-
-
-def of_another_version(path: Path) -> StorageError:
-    """The error for a file with whole frames that this version cannot read."""
-    return StorageError(
-        f"{path}: written by another version of this program; go on with that one, or move the folder away to begin "
-        "without it"
-    )
 
 
 def unreadable(path: Path, error: OSError) -> StorageError:

@@ -11,6 +11,12 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.state import FIRST, digest_of
 
 
+class Written(Record, frozen=True):
+    """An entry, and the headers that are missing from then on; None: the same as before."""
+
+    gaps: tuple[Gap, ...] | None = None
+
+
 @dataclass(frozen=True)
 class Found:
     """What a restart goes on from: it loads the snapshot `base`, and applies what follows."""
@@ -26,7 +32,7 @@ class Found:
 class Disk:
     """What a coordinator finds again after a crash."""
 
-    log: list[Record] = field(default_factory=list)  # all that it ever knew of, in that order
+    log: list[Written] = field(default_factory=list)  # all that it ever knew of, in that order
     contents: dict[str, Any] = field(default_factory=dict)
     snapshots: list[SnapshotName] = field(default_factory=list)
     accepted: Accepted | None = None
@@ -80,7 +86,7 @@ class Journal:
     def __init__(self, disk: Disk):
         self.disk = disk
         self.ledger = Ledger()  # of what is written
-        self._unsaved: list[Record] = []
+        self._unsaved: list[Written] = []
         self._snapshots: list[SnapshotName] = []
         self._since = 0  # step of the oldest header that a restart needs
 
@@ -89,7 +95,7 @@ class Journal:
         """Whether something is not written yet."""
         return bool(self._unsaved)
 
-    def write(self, records: Iterable[Record], contents: Mapping[str, Any]) -> None:
+    def write(self, records: Iterable[Written], contents: Mapping[str, Any]) -> None:
         """Write down these records after those that wait, and all that is held by now."""
         self._unsaved += records
         disk = self.disk
@@ -131,7 +137,7 @@ class Journal:
         """
         another = Journal(replace(self.disk, log=list(self.disk.log), is_full=False))
         another.ledger = self.ledger
-        another._unsaved = [*self._unsaved, *(Record(one, False, is_proven=False) for one in left)]
+        another._unsaved = [*self._unsaved, *(Written(one, False, is_proven=False) for one in left)]
         another.name_snapshots(self._snapshots, self._since)
         return another
 
@@ -142,5 +148,5 @@ def first_disk(run: str, coordinator: str) -> Disk:
     digest = digest_of(FIRST)
     name = SnapshotName(0, digest)
     genesis = Header(run, 0, HeaderKind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
+    log = [Written(Entry(genesis, Certificate(ballot)), is_applied=True)]
     return Disk(log, contents={digest: FIRST}, snapshots=[name])

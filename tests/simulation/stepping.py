@@ -7,7 +7,6 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from averaging.log.entry_file import Record
 from averaging.log.header import Entry, HeaderKind, SnapshotName
 from averaging.protocol.actions import (
     Action,
@@ -23,6 +22,7 @@ from averaging.protocol.actions import (
     SaveWaited,
 )
 from averaging.protocol.messages import Accepted
+from tests.simulation.disk import Written
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -67,7 +67,7 @@ class Stepping:
             case Rejoin(log):
                 self._process.rejoin(log)
             case Credit(entries, gaps):
-                self._write(*(Record(entry, is_applied=False, gaps=gaps, is_proven=False) for entry in entries))
+                self._write(*(Written(entry, is_applied=False, gaps=gaps, is_proven=False) for entry in entries))
             case _:
                 self._change_state(action)
 
@@ -98,7 +98,7 @@ class Stepping:
             process.machine.snapshot_made(header.step, self._replay.make_snapshot(), (), self._world.now)
             self._name_snapshots()
         if journal is not None:
-            self._write(Record(entry, is_applied=True))
+            self._write(Written(entry, is_applied=True))
             if not journal.is_behind:
                 self._oracle.check_ledger(process, header)
         process.machine.reached(header.step, self._world.now)
@@ -112,8 +112,8 @@ class Stepping:
         self._oracle.loaded(process, entry)
         if journal is not None:
             journal.name_snapshots([name], load.entries[0].header.step)
-            records = [Record(one, is_applied=False) for one in before]
-            self._write(*records, Record(entry, is_applied=True, gaps=load.gaps))
+            records = [Written(one, is_applied=False) for one in before]
+            self._write(*records, Written(entry, is_applied=True, gaps=load.gaps))
         process.machine.reached(name.step, self._world.now)
 
     def _adopt(self, adopt: Adopt) -> None:
@@ -133,7 +133,7 @@ class Stepping:
 
     # -- a disk that may be full
 
-    def _write(self, *records: Record) -> None:
+    def _write(self, *records: Written) -> None:
         assert self._process.journal is not None
         self._process.journal.write(records, self._replay.contents)
 

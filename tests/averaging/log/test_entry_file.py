@@ -1,21 +1,16 @@
 """The log on disk: what was acknowledged is there, and what is torn or garbled is not taken for an entry."""
 
+import itertools
 import os
 import stat
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 from unittest.mock import Mock
 
-import msgpack
 import pytest
-from msgspec.structs import replace
 
-from averaging.log import entry_file
-from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, framed, missing_in, unframed
+from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, line_of, missing_in
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
-from averaging.log.packing import pack
 from swarm.errors import StorageError
 from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import chain_of as headers_of
@@ -24,8 +19,6 @@ LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
 CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))
 ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in headers_of(5, parts=(Part("a.0", ("x", "y")),))]
 RECORDS = [Record(entry, is_applied=True) for entry in ENTRIES]
-HEADER = msgpack.unpackb(ENTRIES[1].header.encoded)
-GAPS = (Gap(7, "digest", 3), Gap(2, "another", 0))
 
 
 @pytest.fixture
@@ -40,7 +33,7 @@ def written(path: Path) -> bytes:
 
 def ends_of(content: bytes) -> list[int]:
     """Bytes up to the end of no entry, of one, and so on."""
-    return [0, *(start + len(framed(one)) for start, one in unframed(BytesIO(content)))]
+    return [0, *itertools.accumulate(map(len, content.splitlines(keepends=True)))]
 
 
 def loaded(path: Path) -> list[Entry]:
@@ -81,10 +74,9 @@ def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> 
     log = EntryFile(path)
     log.append([*RECORDS, *(Record(one, is_applied=False) for one in other[:3])])
     assert chain_of(log.load()) == ENTRIES
-    log.append([Record(other[3], is_applied=True, gaps=GAPS)])
+    log.append([Record(other[3], is_applied=True)])
     log.append([Record(ENTRIES[1], is_applied=False)])
     assert chain_of(log.load()) == other
-    assert [one.gaps for one in log.load()][-2:] == [GAPS, None]
 
 
 def test_headers_that_are_there_for_their_credit_alone_are_in_no_chain(path: Path) -> None:
@@ -134,7 +126,7 @@ def test_a_tail_that_is_torn_at_any_byte_is_left_out_and_written_over(path: Path
 
 
 @pytest.mark.parametrize(
-    "tail", [b"\x00" * 64, b"\xff" * 64, b"\xff\xff\xff\xff" + bytes(60), framed(b"no entry", 10**6)]
+    "tail", [b"\x00" * 64, b"\xff" * 64, b"\xff\xff\xff\xff" + bytes(60), line_of("half of an entry")[:-1]]
 )
 def test_what_a_crash_leaves_at_the_end_is_no_entry(path: Path, tail: bytes) -> None:
     content = written(path)
@@ -143,7 +135,9 @@ def test_what_a_crash_leaves_at_the_end_is_no_entry(path: Path, tail: bytes) -> 
 
 
 @pytest.mark.usefixtures("no_fsync")
-def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bit_that_flips_costs_its_entry_and_at_the_end_of_a_line_the_next_one(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     content = written(path)
     ends = ends_of(content)
     for position in range(len(content)):
@@ -151,55 +145,19 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
         flipped[position] ^= 1 << position % 8
         path.write_bytes(flipped)
         lost = sum(end <= position for end in ends[1:])
-        assert loaded(path) == ENTRIES[:lost] + ENTRIES[lost + 1 :]
-        assert EntryFile(path).end == ends[-1 if lost < 4 else -2]
+        after = lost + 1 + (position + 1 in ends)
+        assert loaded(path) == ENTRIES[:lost] + ENTRIES[after:]
+        assert EntryFile(path).end == ends[-1 if after < 5 else lost]
     first = f"{path}: bytes 0 to {ends[1] - 1} are broken and were left out; other peers are asked for what was there"
     assert caplog.messages[0].startswith(first)
     assert caplog.messages[-1].endswith("bytes after step 3 are broken and were left out")
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        3,
-        [[HEADER, 5], True, None, True],
-        [[HEADER, [[1, "a"], [], [], []]], True, 5, True],
-        [[HEADER, [[1, "a"], [], [], []]]],
-        [[ENTRIES[1].header.encoded, [[1, "a"], [], [], []]], True, None, True],
-    ],
-)
-def test_a_whole_frame_that_is_no_entry_is_of_another_version(path: Path, values: object) -> None:
-    EntryFile(path).append(RECORDS[:1])
-    content = path.read_bytes()
-    path.write_bytes(content + framed(msgpack.packb(values), len(content)))
+@pytest.mark.parametrize("value", [3, (ENTRIES[1], True, 5), (ENTRIES[1],), (ENTRIES[1].header, True)])
+def test_a_whole_line_that_is_no_entry_is_of_another_version(path: Path, value: object) -> None:
+    path.write_bytes(written(path) + line_of(value))
     with pytest.raises(StorageError, match=f"{path}: written by another version of this program; go on with that one"):
         loaded(path)
-
-
-def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
-    """What a peer writes into its header is not found where a longer write that failed is written over."""
-    log = EntryFile(path)
-    log.append(RECORDS[:1])
-    forged = replace(ENTRIES[1].header, run="forged")
-    frame = framed(pack(Record(Entry(forged, CERTIFICATE), is_applied=True)))
-    garbage = framed(b"x" * 500 + frame * 20)[:-1]
-    path.write_bytes(path.read_bytes() + garbage)
-    assert loaded(path) == ENTRIES[:1] and EntryFile(path).end == log.end
-    log.append(RECORDS[1:2])
-    assert loaded(path) == ENTRIES[:2]
-    assert frame not in path.read_bytes()
-
-
-def test_frames_are_found_after_broken_ones_and_only_in_their_place() -> None:
-    empty, one, two = framed(b""), framed(b"one", 12), framed(b"two", 27)
-    frames = [(0, b""), (12, b"one"), (27, b"two")]
-    whole = empty + one + two
-    assert list(unframed(BytesIO(whole))) == frames
-    assert list(unframed(BytesIO(whole[:-1]))) == frames[:2]
-    assert list(unframed(BytesIO(whole[1:]))) == []
-    assert list(unframed(BytesIO(b""))) == []
-    assert list(unframed(BytesIO(empty + bytes(len(one)) + two))) == [frames[0], frames[2]]
-    assert list(unframed(BytesIO(b"?" * 12 + one + two), 5)) == frames[1:]
 
 
 def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,21 +181,14 @@ def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: py
     assert missing_in(path) == []
 
 
-def test_an_entry_that_is_being_written_is_not_taken_for_a_broken_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_that_is_being_written_is_read_the_next_time(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = written(path)
-    ends, look = ends_of(content), entry_file._next_mark
-
-    def written_meanwhile(file: BinaryIO, place: int) -> int | None:
-        path.write_bytes(content)
-        return look(file, place)
-
-    path.write_bytes(content[: ends[1] + 5])
-    monkeypatch.setattr(entry_file, "_next_mark", written_meanwhile)
-    found, place = entries_after(path, None, 99)
-    assert found == ENTRIES[:1]
-    assert entries_after(path, place, 99)[0] == ENTRIES[1:]
+    ends, told = ends_of(content), Mock()
+    path.write_bytes(content[: ends[2] - 5])
+    found, place = entries_after(path, None, 99, told)
+    path.write_bytes(content)
+    assert found == ENTRIES[:1] and entries_after(path, place, 99, told)[0] == ENTRIES[1:]
+    assert not told.called and not caplog.messages
 
 
 @pytest.mark.parametrize("read", [EntryFile.load, lambda log: log.append(RECORDS[:1])])
@@ -249,18 +200,6 @@ def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[E
     with pytest.raises(StorageError):  # and when it is tried again
         log.append(RECORDS[:1])
     assert path.read_bytes() == content
-
-
-@pytest.mark.usefixtures("no_fsync")
-def test_the_end_is_found_without_reading_what_is_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = written(path)
-    monkeypatch.setattr(entry_file, "_READ", 64)
-    for tail in (b"", b"half", entry_file._MARK, entry_file._MARK[:3], framed(b"another place")):
-        path.write_bytes(content + tail)
-        assert EntryFile(path).end == len(content)
-    log = EntryFile(path)
-    log.append(RECORDS[:1])
-    assert loaded(path) == [*ENTRIES, ENTRIES[0]]
 
 
 def test_a_full_disk_leaves_the_entries_before(tmp_path: Path) -> None:
