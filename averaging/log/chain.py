@@ -1,12 +1,19 @@
 """The part of a run's chain of headers that a peer holds."""
 
+import functools
 from collections.abc import Iterable
 
 from averaging.log.header import Entry, Head, Header
 from averaging.log.packing import pack, unpack
 
-PLAIN = 64  # entries at hand, the newest ones; one with 40 members takes 60 KB, and packed a tenth of that
-MOST_PACKED = 32 << 20  # bytes of older ones that are held for others
+UNPACKED = 128  # entries at hand, those used last; one with 40 members takes 60 KB, and packed a tenth of that
+MOST_PACKED = 32 << 20  # bytes, beyond which none are held for others alone
+
+
+@functools.lru_cache(UNPACKED)
+def _unpacked(entry: bytes) -> Entry:
+    found: Entry = unpack(Entry, entry)
+    return found
 
 
 class Chain:
@@ -15,9 +22,8 @@ class Chain:
     tip: Header  # the newest one
 
     def __init__(self, entries: Iterable[Entry]):
-        self._packed: list[bytes] = []  # those before the plain ones
-        self._packed_bytes = 0
-        self._plain: list[Entry] = []
+        self._packed: list[bytes] = []
+        self._bytes = 0
         for entry in entries:
             self.append(entry)
 
@@ -28,14 +34,12 @@ class Chain:
 
     def append(self, entry: Entry) -> None:
         """Add the next header, which the caller has found to be committed."""
-        if self._plain:
+        if self._packed:
             tip = self.tip
             assert (entry.header.step, entry.header.previous) == (tip.step + 1, tip.digest), "a gap in the chain"
-        self._plain.append(entry)
+        self._packed.append(pack(entry))
+        self._bytes += len(self._packed[-1])
         self.tip = entry.header
-        if len(self._plain) > PLAIN:
-            self._packed.append(pack(self._plain.pop(0)))
-            self._packed_bytes += len(self._packed[-1])
 
     def last(self, count: int) -> list[Header]:
         """The newest headers, at most `count`, oldest first."""
@@ -58,12 +62,8 @@ class Chain:
 
     def between(self, after: int, until: int) -> list[Entry]:
         """The entries of the steps after one and up to another, as far as they are held."""
-        first, old = self.first, len(self._packed)
-        begin, end = max(0, after + 1 - first), max(0, until + 1 - first)
-        return [
-            *(unpack(Entry, one) for one in self._packed[begin:end]),
-            *self._plain[max(0, begin - old) : max(0, end - old)],
-        ]
+        begin, end = (max(0, step + 1 - self.first) for step in (after, until))
+        return [_unpacked(one) for one in self._packed[begin:end]]
 
     def until(self, step: int, digest: str, most: int) -> list[Entry]:
         """The entries up to that of a step with this digest, at most so many; none if this chain does not have it."""
@@ -78,15 +78,12 @@ class Chain:
     @property
     def oldest(self) -> Header:
         """The oldest header that is held."""
-        return self.between(self.first - 1, self.first)[0].header
+        return _unpacked(self._packed[0]).header
 
     def forget_before(self, needed: int, kept: int) -> None:
         """Drop headers before a step, never the newest one; those before it from `kept` on if there is no room."""
-        while self._packed and self.first < needed and (self.first < kept or self._packed_bytes > MOST_PACKED):
-            self._packed_bytes -= len(self._packed.pop(0))
-        if not self._packed:
-            count = min(max(0, min(needed, kept) - self.first), len(self._plain) - 1)
-            self._plain = self._plain[count:]
+        while len(self) > 1 and self.first < needed and (self.first < kept or self._bytes > MOST_PACKED):
+            self._bytes -= len(self._packed.pop(0))
 
     def __len__(self) -> int:
-        return len(self._packed) + len(self._plain)
+        return len(self._packed)

@@ -59,9 +59,7 @@ class CatchingUp:
 
     def is_behind(self, ours: Head | None) -> bool:
         """Whether somebody is known to be ahead, or this peer's process lags."""
-        if self._claims and any(_is_ahead(claim.head, ours) for claim in self._claims.values()):
-            return True
-        return self.follows(ours)
+        return any(_is_ahead(claim.head, ours) for claim in self._claims.values()) or self.follows(ours)
 
     def follows(self, ours: Head | None) -> bool:
         """Whether there is a log to follow, or this peer's process lags; what is only claimed does not count."""
@@ -89,16 +87,12 @@ class CatchingUp:
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
-        if self._vain:
-            self._vain = {session: one for session, one in self._vain.items() if now < one[1] + DOUBT}
-        if not (self._claims or self.entries or self._log):
-            return
-        if self._claims:
-            self._claims = {
-                session: claim
-                for session, claim in self._claims.items()
-                if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self.is_doubted(session, now)
-            }
+        self._vain = {session: one for session, one in self._vain.items() if now < one[1] + DOUBT}
+        self._claims = {
+            session: claim
+            for session, claim in self._claims.items()
+            if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self.is_doubted(session, now)
+        }
         target = self._target
         if (
             target

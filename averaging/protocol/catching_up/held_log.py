@@ -30,13 +30,17 @@ class HeldLog:
         self._headers = 0 if self._is_coordinator else session.settings.headers  # that are kept for a coordinator
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
-        self.head: Head | None = None  # where this peer stands
         self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching = fetching
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
         self._updates: dict[int, tuple[str, ...]] = {}  # digests of those that can be given, by step
         self._updates_after = -1  # the last snapshot but one
+
+    @property
+    def head(self) -> Head | None:
+        """Where this peer stands."""
+        return self.chain.head if self.chain is not None else None
 
     @property
     def tip(self) -> Header:
@@ -51,7 +55,6 @@ class HeldLog:
         be the only one left that has it, and none have the updates.
         """
         self.chain, self.snapshots, self._to_come = chain, list(snapshots), tuple(to_come)
-        self.head = chain.head
         first = self.snapshots[0].step + 1
         self._updates = {entry.header.step: entry.header.needed for entry in chain.since(first)}
         self._sign_head()
@@ -60,7 +63,6 @@ class HeldLog:
         """Take in the next committed header, whose chunks are here."""
         assert self.chain is not None
         self.chain.append(entry)
-        self.head = entry.header.head
         self._to_come = tuple(one for one in self._to_come[1:] if self._to_come[0].header == entry.header)
         self._updates[entry.header.step] = entry.header.needed
         self._sign_head()
