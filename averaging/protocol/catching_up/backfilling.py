@@ -1,8 +1,7 @@
 """The headers that a coordinator has missed: their members have credit, however long it was away.
 
 A coordinator that loads a snapshot has a gap between the headers that it had and those that came with the snapshot. It
-fills the gap backwards: each header names the one before it by digest, so that any peer may give it. What none of them
-has is asked for ever more rarely.
+fills the gap backwards: each header names the one before it by digest, so that any peer may give it.
 """
 
 from collections.abc import Iterable
@@ -16,7 +15,6 @@ from averaging.protocol.messages import Headers, WantHeaders
 from averaging.protocol.session import Session
 
 MOST_HEADERS = 64  # in an answer
-RAREST = 300.0  # seconds until all peers are asked again, at most
 
 
 class Backfilling:
@@ -27,10 +25,8 @@ class Backfilling:
         self._contacts, self._log = contacts, log
         self.gaps: list[Gap] = []
         self._had: Header | None = None  # the newest one of the session before, where this one has no chain yet
-        self._asked: set[tuple[str, str]] = set()  # session, and digest of the gap's newest header
+        self._turn = 0  # of the peer and the gap that come next
         self._asked_at = -1e9
-        self._pause = 0.0  # seconds before all are asked again
-        self._giver = ""  # of the last answer
 
     def go_on_from(self, old: "Backfilling", had: Header | None) -> None:
         """The session before this one has left its chain, whose newest header was this."""
@@ -51,21 +47,13 @@ class Backfilling:
         self._act(Credit((), tuple(self.gaps)))
 
     def tick(self, now: float) -> None:
-        """Ask the next peer for what is missing; after all were asked in vain, wait."""
-        if not (self.gaps and self._contacts.others) or now < self._asked_at + self._timeouts.fetch:
+        """Ask the next peer for what is missing."""
+        others = sorted(self._contacts.others)
+        if not (self.gaps and others) or now < self._asked_at + self._timeouts.fetch:
             return
-        sessions = sorted(self._contacts.others, key=lambda session: (session != self._giver, session))
-        questions = [(session, gap) for session in sessions for gap in self.gaps]
-        new = [(session, gap) for session, gap in questions if (session, gap.digest) not in self._asked]
-        if not new and now >= self._asked_at + self._pause:
-            self._asked.clear()
-            self._pause = min(RAREST, max(self._timeouts.fetch, 2 * self._pause))
-            new = questions
-        if new:
-            session, gap = new[0]
-            self._asked.add((session, gap.digest))
-            self._asked_at = now
-            self._send(session, WantHeaders(gap.step, gap.digest))
+        gap, session = self.gaps[self._turn % len(self.gaps)], others[self._turn // len(self.gaps) % len(others)]
+        self._turn, self._asked_at = self._turn + 1, now
+        self._send(session, WantHeaders(gap.step, gap.digest))
 
     def on_want_headers(self, sender: str, want: WantHeaders, now: float) -> None:
         """A coordinator asks."""
@@ -86,5 +74,5 @@ class Backfilling:
             if found:
                 self.gaps[index : index + 1] = [rest] if rest.digest and rest.step > gap.above else []
                 self._act(Credit(tuple(found[::-1]), tuple(self.gaps)))
-                self._giver, self._asked_at, self._pause = sender, -1e9, 0.0  # go on at once
+                self._turn, self._asked_at = self._turn - 1, -1e9  # ask the same peer for more, and at once
                 return

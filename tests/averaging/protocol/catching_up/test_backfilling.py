@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Gap, HeaderKind, Reset, SnapshotName
 from averaging.protocol.actions import Credit, Load, Send
-from averaging.protocol.catching_up.backfilling import MOST_HEADERS, RAREST
+from averaging.protocol.catching_up.backfilling import MOST_HEADERS
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Anchor, Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import LogPeer
@@ -99,18 +99,17 @@ def test_each_gap_is_asked_for_in_its_turn() -> None:
     assert [one.step for one in wanted if one is not None] == [200, gap.step, 200, gap.step]
 
 
-def test_what_no_peer_has_is_asked_for_ever_more_rarely_but_at_once_where_one_is_new() -> None:
+def test_peers_are_asked_in_turn_and_one_that_has_answered_at_once_again() -> None:
     machine = away_for_long()
     (gap,) = machine.backfilling.gaps
-    machine.backfilling.gaps = [Gap(200, "lost", 100)]
-    times = [at for at in range(2, 3600) if asked(machine, float(at))]
-    assert times[:4] == [2, 4, 6, 9] and times[-1] - times[-2] == RAREST
-    assert len(times) < 24
-    machine.contacts([ANN, Contact("bela.0", "bela", reachable=True)], 3600.0)
-    sent = [(one.to, one.message) for one in machine.take_actions() if isinstance(one, Send)]
-    assert ("bela.0", WantHeaders(200, "lost")) in sent
-    machine.backfilling.lacks([gap])
-    assert asked(machine, 3602.0) == WantHeaders(gap.step, gap.digest)
+    machine.contacts([ANN, Contact("bela.0", "bela", reachable=True)], 2.0)
+    for now in (3.0, 4.0, 6.0):
+        machine.tick(now)
+    machine.receive("ann.0", Headers((ENTRIES[gap.step],)), 6.1)
+    machine.tick(6.2)
+    sent = [one for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, WantHeaders)]
+    assert [one.to for one in sent] == ["ann.0", "bela.0", "ann.0", "ann.0"]
+    assert [gap.step - one.message.step for one in sent if isinstance(one.message, WantHeaders)] == [0, 0, 0, 1]
 
 
 def test_what_a_chain_that_has_won_has_since_the_chains_parted_is_missing() -> None:
