@@ -1,13 +1,12 @@
 """A coordinator whose disk is full says so and goes on; a checkpoint that did not fit leaves nothing behind."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coordinator.checkpoints.checkpoint import newest_checkpoint
+from tests.averaging.log import disk_faults
 from tests.faults.agreement import compare
 from tests.support.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import PATIENCE
@@ -17,19 +16,8 @@ pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB."""
-    mount = shutil.which("mount")
-    if mount is None:
-        pytest.skip("there is no mount command here")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], check=False, capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a small disk needs root: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with disk_faults.small_disk(tmp_path / "disk", 8 << 10) as place:
+        yield place
 
 
 @pytest.mark.timeout(600)

@@ -2,9 +2,6 @@
 
 import os
 import stat
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +11,7 @@ import pytest
 from swarm.errors import DataError, StorageError
 from swarm.files import check_writable, keep_private, lookup_errors, remove_partials, whole_directory, write_file
 from swarm.identity import load_identity
-from tests.support.waiting import PATIENCE
+from tests.averaging.log import disk_faults
 
 MEBIBYTE = 1 << 20
 
@@ -35,15 +32,7 @@ def saved(path: Path) -> str:
 
 def killed_in_the_middle(program: str) -> None:
     """Run a program that tells when it is in the middle of writing, and kill it there."""
-    writer = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == b"in the middle\n"
-    writer.kill()
-    assert writer.wait(timeout=PATIENCE) == -9
+    assert disk_faults.killed_after(program, 1)[0] == "in the middle"
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -212,16 +201,8 @@ def test_a_folder_that_may_not_be_looked_into_is_told_in_one_line(tmp_path: Path
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MiB."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    try:
-        command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mount)]
-        subprocess.run(command, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("only root may mount a small disk, on Linux")
-    yield mount
-    subprocess.run(["umount", "--lazy", str(mount)], check=True)
+    with disk_faults.small_disk(tmp_path / "disk", 3 << 10) as place:
+        yield place
 
 
 def plainly(folder: Path) -> None:

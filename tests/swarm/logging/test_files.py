@@ -13,6 +13,7 @@ import pytest
 
 from swarm.logging import file as log_file
 from swarm.logging import logs
+from tests.averaging.log import disk_faults
 from tests.support.waiting import PATIENCE, wait_until
 from tests.swarm.logging.conftest import lines, messages
 
@@ -166,15 +167,9 @@ def test_a_file_that_went_bad_is_opened_again(tmp_path: Path, capfd: pytest.Capt
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("a small disk can only be mounted by root")
-    yield place
-    logs.stop()
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with disk_faults.small_disk(tmp_path / "disk", 64) as place:
+        yield place
+        logs.stop()
 
 
 def test_a_full_disk_loses_messages_and_nothing_else(small_disk: Path, capfd: pytest.CaptureFixture[str]) -> None:
