@@ -66,11 +66,7 @@ class CollaborativeOptimizer:
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
-        self.layout = Layout(  # of the vectors in a state
-            names=tuple(name for name, _ in parameters),
-            shapes=tuple(tuple(one.shape) for _, one in parameters),
-            has_muon=membership.run.optimizer.name == "muon",
-        )
+        self.layout = Layout.of(parameters, has_muon=membership.run.optimizer.name == "muon")
         self._gradient = GradientVector(self._parameters)
         self._overlap = membership.run.averaging.overlap
         self.sessions: list[str] = []  # of this peer, one after the other

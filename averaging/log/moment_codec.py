@@ -3,7 +3,7 @@
 A number keeps the 8 bits of its exponent. A moment with a sign keeps 7 bits of its fraction (bfloat16), one without, 8.
 Rounding is stochastic, up with a probability of what is cut off, so that slow averages neither freeze nor lean to one
 side. The random bits are a hash of (global step, number of the moment, index of the element). All of it is arithmetic
-on the bits of floats as unsigned integers: every processor has the same result, however a vector is cut up.
+on the bits of floats as unsigned integers: every processor has the same result.
 """
 
 import hashlib
@@ -36,14 +36,13 @@ def rebase(state: State) -> None:
         round_moment(moment, state.step, number, signed=has_sign)
 
 
-def round_moment(vector: Tensor, step: int, number: int, first: int = 0, *, signed: bool) -> None:
+def round_moment(vector: Tensor, step: int, number: int, *, signed: bool) -> None:
     """Round a contiguous vector of float32, in place, to numbers that 16 bits can hold.
 
     Numbers that they hold are kept; those above the largest become it.
 
     Args:
         number: of the moment in the state.
-        first: index of the vector's first element in the whole moment.
 
     Raises:
         ValueError: a number is not finite, or negative though the moment has no sign; nothing was changed.
@@ -55,7 +54,7 @@ def round_moment(vector: Tensor, step: int, number: int, first: int = 0, *, sign
     largest = np.uint32(0x7F7FFFFF) & kept
     for begin in range(0, len(words), _BLOCK):
         block = words[begin : begin + _BLOCK]
-        noise = _hash(step, number, first + begin, len(block))
+        noise = _hash(step, number, begin, len(block))
         np.right_shift(noise, np.uint32(32 - cut), out=noise)
         if signed:
             sign = block & ~_ABSOLUTE
@@ -133,9 +132,8 @@ def _hash(step: int, number: int, first: int, count: int) -> Words:
     """32 random bits for each index: two rounds of Wellons' lowbias32, with a key before each. Low bits are worse."""
     key = hashlib.sha256(f"moment {number} of step {step}".encode()).digest()
     before, between = (np.uint32(int.from_bytes(key[at : at + 4], "little")) for at in (0, 4))
-    mixed = np.arange(count, dtype=np.uint32)
-    mixed += np.uint32(first & 0xFFFFFFFF)  # wraps around, as all that follows
-    mixed += before
+    mixed = np.arange(first, first + count, dtype=np.uint32)
+    mixed += before  # wraps around, as all that follows
     shifted = mixed >> np.uint32(16)
     mixed ^= shifted
     mixed *= np.uint32(0x7FEB352D)

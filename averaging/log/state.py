@@ -1,7 +1,7 @@
 """What a header leads to: the parameters of the model, and what the optimizer remembers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +18,12 @@ class Layout:
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     has_muon: bool = False  # whether hidden matrices take Muon's step
+
+    @staticmethod
+    def of(parameters: Iterable[tuple[str, Tensor]], *, has_muon: bool) -> "Layout":
+        """That of a model's named parameters, in an order that all peers have."""
+        names, shapes = zip(*((name, tuple(one.shape)) for name, one in parameters), strict=True)
+        return Layout(names, shapes, has_muon)
 
     @property
     def matrices(self) -> tuple[bool, ...]:

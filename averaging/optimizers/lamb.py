@@ -23,24 +23,24 @@ def move_tensor(
     gradient: Tensor,
     mean: Tensor,
     square: Tensor,
+    into: tuple[Tensor, Tensor, Tensor],
     *,
     settings: OptimizerSection,
     scale: float,
     step: int,
     learning_rate: float,
     weight_decay: float,
-    into: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> None:
     """Take the step of one tensor. torch's operations on lists are no faster here, and take more memory.
 
     Args:
         mean: the running average of the gradient.
         square: that of its square.
+        into: get the new parameter, mean and square.
         scale: of the gradient.
         step: counted from 1.
-        into: get the new parameter, mean and square; None: it is taken in place.
     """
-    moved, new_mean, new_square = into or (parameter, mean, square)
+    moved, new_mean, new_square = into
     beta1, beta2 = settings.betas
     torch.mul(mean, beta1, out=new_mean).add_(gradient, alpha=(1 - beta1) * scale)
     torch.mul(square, beta2, out=new_square).addcmul_(gradient, gradient, value=(1 - beta2) * scale**2)

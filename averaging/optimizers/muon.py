@@ -39,11 +39,11 @@ def move_matrix(
     parameter: Tensor,
     gradient: Tensor,
     mean: Tensor,
+    into: tuple[Tensor, Tensor],
     *,
     settings: OptimizerSection,
     scale: float,
     learning_rate: float,
-    into: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Take the step of a matrix.
 
@@ -52,10 +52,10 @@ def move_matrix(
 
     Args:
         mean: the running average of the gradient.
+        into: get the new parameter and mean.
         scale: of the gradient.
-        into: get the new parameter and mean; None: it is taken in place.
     """
-    moved, new_mean = into or (parameter, mean)
+    moved, new_mean = into
     if not gradient.any():
         moved.copy_(parameter)
         new_mean.copy_(mean)

@@ -65,14 +65,14 @@ class StateOptimizer:
         for own, old, new in zip(gradients, self._tensors(state), self._tensors(after), strict=True):
             (parameter, mean, square), (moved, new_mean, new_square) = old, new
             if square is None or new_square is None:
-                move_matrix(parameter, own, mean, into=(moved, new_mean), **common)
+                move_matrix(parameter, own, mean, (moved, new_mean), **common)
             else:
                 move_tensor(
                     parameter,
                     own,
                     mean,
                     square,
-                    into=(moved, new_mean, new_square),
+                    (moved, new_mean, new_square),
                     step=after.updates,
                     weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
                     **common,

@@ -38,7 +38,7 @@ def squared_norm(gradient: Floats) -> float:
     return float(squares.sum())
 
 
-def loudness(squared_norms: Sequence[float], weights: Sequence[int], users: Sequence[str] | None = None) -> list[float]:
+def loudness(squared_norms: Sequence[float], weights: Sequence[int], users: Sequence[str]) -> list[float]:
     """How loud each sender's gradient is, 1 is usual; all are where fewer than `FEWEST` users say something.
 
     A user has as much to say of what is usual as it may have of a mean: no claim makes the median, nor do two devices.
@@ -46,11 +46,10 @@ def loudness(squared_norms: Sequence[float], weights: Sequence[int], users: Sequ
     Args:
         squared_norms: of the mean gradients.
         weights: masked tokens behind each.
-        users: whose they are; None: each is of another one.
+        users: whose they are.
     """
     norms = [sqrt(square) for square in squared_norms]
-    whose = list(users) if users is not None else [str(number) for number in range(len(norms))]
-    speaking = [one for one in zip(norms, weights, whose, strict=True) if one[0] > 0.0]
+    speaking = [one for one in zip(norms, weights, users, strict=True) if one[0] > 0.0]
     if len({user for _, _, user in speaking}) < FEWEST:
         return [1.0] * len(norms)
     votes = counted([user for _, _, user in speaking], [weight for _, weight, _ in speaking])

@@ -10,6 +10,7 @@ import torch
 
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.reduce.gradient_vector import GradientVector
 from coordinator.evaluation.evaluator import evaluate
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
@@ -107,10 +108,10 @@ def learn(
         see: is told each point of the curve.
         begins: is told each global step before its first batch, counted from 0.
     """
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    shapes = tuple(tuple(one.shape) for one in parameters)
-    layout = Layout(tuple(names), shapes, has_muon=run.optimizer.name == "muon")
+    parameters = list(model.parameters())
+    layout = Layout.of(model.named_parameters(), has_muon=run.optimizer.name == "muon")
     state, optimizer = initial_state(layout, parameters), StateOptimizer(layout, run.optimizer)
+    gradient = GradientVector(parameters)
     points, seconds, samples = [Point(0, held_out.loss(model))], [], 0
     for step in range(1, run.optimizer.total_steps + 1):
         begins(step - 1)
@@ -120,8 +121,7 @@ def learn(
             batch = next(batches)
             model.zero_grad()
             model(batch).loss.backward()
-            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
-            total.add_(layout.flat(gradients), alpha=batch.masked)
+            total += gradient.times(batch.masked)
             gathered, masked = gathered + batch.samples, masked + batch.masked
         began = time.perf_counter()
         state = optimizer.step(state, total / masked)

@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from averaging.log.moment_codec import SIGNED, rebase, round_moment
+from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import write_snapshot
-from averaging.log.state import State
-from averaging.optimizers.schedule import learning_rate_at
-from benchmarks.learning.lamb import Lamb, parameter_groups
+from averaging.log.state import Layout, State
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.reduce.gradient_vector import GradientVector
 from benchmarks.support import command
 from corpus.documents import open_documents
 from swarm.files import write_file
@@ -121,27 +121,20 @@ def prepare(folder: Path, corpus: Path, steps: int, optimizer: str) -> RunFile:
 def train(run: RunFile, order: int, every: int | None, steps: int) -> float:
     """The loss at the end of a course that begins with the same parameters as all others."""
     model = build_model(run, load_tokenizer(run))
-    lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
-    for step, batch in enumerate(batches(run, steps, order, of="train")):
-        lamb.zero_grad()
+    layout = Layout.of(model.named_parameters(), has_muon=False)
+    parameters = list(model.parameters())
+    gradient, optimizer = GradientVector(parameters), StateOptimizer(layout, run.optimizer)
+    state = initial_state(layout, parameters)
+    for batch in batches(run, steps, order, of="train"):
+        model.zero_grad()
         model(batch).loss.backward()
-        for group in lamb.param_groups:
-            group["lr"] = learning_rate_at(run.optimizer, step)
-        lamb.step()
-        if every is not None and (step + 1) % every == 0:
-            round_moments(lamb, step + 1)
+        state = optimizer.step(state, gradient.times(1))
+        if every is not None and state.step % every == 0:
+            rebase(state)
+        with torch.no_grad():
+            for own, newest in zip(parameters, layout.views(state.parameters), strict=True):
+                own.copy_(newest)
     return held_out_loss(model, run)
-
-
-def round_moments(lamb: Lamb, step: int) -> None:
-    """What `rebase` does to the flat vectors of a state, in the tensors of an optimizer."""
-    for number, (name, signed) in enumerate(zip(("exp_avg", "exp_avg_sq"), SIGNED, strict=True)):
-        first = 0
-        for group in lamb.param_groups:
-            for parameter in group["params"]:
-                moment = lamb.state[parameter][name].view(-1)
-                round_moment(moment, step, number, first, signed=signed)
-                first += len(moment)
 
 
 def batches(run: RunFile, count: int, seed: int, of: str) -> Iterator[Batch]:

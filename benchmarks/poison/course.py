@@ -20,6 +20,7 @@ from averaging.protocol.auditing import SHARE
 from averaging.reduce.agreement import Agreement, agreements, on_average
 from averaging.reduce.clipping import Robust, bounded
 from averaging.reduce.gradient_codec import Compression, encode_piece
+from averaging.reduce.gradient_vector import GradientVector
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
@@ -99,12 +100,11 @@ class Course:
     """What the runs of one seed have in common."""
 
     def __init__(self, run: RunFile, model: PretrainingModel, held_out: HeldOut, seed: int):
-        names, parameters = zip(*model.named_parameters(), strict=True)
-        shapes = tuple(tuple(one.shape) for one in parameters)
-        self.layout = Layout(tuple(names), shapes, has_muon=run.optimizer.name == "muon")
+        parameters = list(model.parameters())
+        self.layout = Layout.of(model.named_parameters(), has_muon=run.optimizer.name == "muon")
         self.grid = Grid(self.layout.size)
         self._run, self._model, self._held_out, self._seed = run, model, held_out, seed
-        self._parameters = parameters
+        self._parameters, self._vector = parameters, GradientVector(parameters)
         self._first = initial_state(self.layout, parameters).parameters
 
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
@@ -167,8 +167,7 @@ class Course:
         for batch in batches:
             self._model.zero_grad()
             self._model(batch).loss.backward()
-            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
-            total.add_(self.layout.flat(gradients), alpha=batch.masked)
+            total += self._vector.times(batch.masked)
             masked += batch.masked
         return (total / masked).numpy(), masked
 

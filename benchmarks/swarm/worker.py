@@ -12,9 +12,11 @@ from pathlib import Path
 import torch
 
 from averaging.log.header import Entry, HeaderKind
+from averaging.log.state import Layout
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.reduce.gradient_vector import GradientVector
 from averaging.shell.connection import Membership
-from benchmarks.learning.lamb import Lamb, parameter_groups
 from corpus.documents import open_documents
 from swarm.access.gate import Gate
 from swarm.files import write_file
@@ -149,14 +151,16 @@ class Swarm:
 
 
 class Alone:
-    """The same optimizer without peers: gradients add up to the target batch, then a LAMB step."""
+    """The same optimizer without peers: gradients add up to the target batch, then a step."""
 
     def __init__(self, run: RunFile, model: PretrainingModel):
         self.step, self.failures, self.rounds = 0, 0, list[float]()
         self._target, self._warm_until = run.averaging.target_batch_size, time.monotonic() + 5.0
-        self._lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
-        self._parameters = [parameter for group in self._lamb.param_groups for parameter in group["params"]]
-        self._sums = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._parameters = list(model.parameters())
+        self._layout = Layout.of(model.named_parameters(), has_muon=run.optimizer.name == "muon")
+        self._state = initial_state(self._layout, self._parameters)
+        self._optimizer = StateOptimizer(self._layout, run.optimizer)
+        self._gradient, self._total = GradientVector(self._parameters), torch.zeros(self._layout.size)
         self._samples = self._batches = 0
 
     def trains(self) -> bool:
@@ -173,13 +177,13 @@ class Alone:
     @torch.no_grad()
     def end_batch(self, batch: Batch, _: float) -> None:
         """Add the gradients up."""
-        torch._foreach_add_(self._sums, [parameter.grad for parameter in self._parameters])
+        self._total += self._gradient.times(1)
         self._samples, self._batches = self._samples + batch.samples, self._batches + 1
         if self._samples >= self._target:
-            for parameter, total in zip(self._parameters, self._sums, strict=True):
-                parameter.grad = total / self._batches
-            self._lamb.step()
-            torch._foreach_zero_(self._sums)
+            self._state = self._optimizer.step(self._state, self._total / self._batches)
+            for parameter, newest in zip(self._parameters, self._layout.views(self._state.parameters), strict=True):
+                parameter.copy_(newest)
+            self._total.zero_()
             self._samples = self._batches = 0
 
 

@@ -200,7 +200,7 @@ def test_a_saved_model_is_an_ordinary_one(
 
 def test_biases_and_layer_norms_do_not_decay(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
     parameters = dict(build_model(run, tokenizer).named_parameters())
-    layout = Layout(tuple(parameters), tuple(tuple(one.shape) for one in parameters.values()))
+    layout = Layout.of(parameters.items(), has_muon=False)
     settings = run.optimizer.model_copy(update={"name": "adamw", "weight_decay": 0.1})
     before = initial_state(layout, [torch.ones_like(one) for one in parameters.values()])
     after = StateOptimizer(layout, settings).step(before, torch.zeros(layout.size))

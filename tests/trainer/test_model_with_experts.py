@@ -134,8 +134,7 @@ def test_it_works_in_a_compiled_model(model: PretrainingModel, padded: Batch) ->
 def test_its_matrices_take_muons_step_and_none_while_no_expert_answers(
     model: PretrainingModel, with_experts: RunFile, padded: Batch
 ) -> None:
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    layout = Layout(names, tuple(tuple(one.shape) for one in parameters), has_muon=True)
+    layout, parameters = Layout.of(model.named_parameters(), has_muon=True), list(model.parameters())
     settings = with_experts.optimizer.model_copy(update={"name": "muon"})
     optimizer, state = StateOptimizer(layout, settings), initial_state(layout, parameters)
     moved = []
@@ -145,10 +144,12 @@ def test_its_matrices_take_muons_step_and_none_while_no_expert_answers(
         model(padded).loss.backward()
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
         after = optimizer.step(state, layout.flat(gradients))
-        pairs = zip(names, layout.views(state.parameters), layout.views(after.parameters), strict=True)
+        pairs = zip(layout.names, layout.views(state.parameters), layout.views(after.parameters), strict=True)
         moved.append({name for name, before, now in pairs if not torch.equal(before, now)})
         state = after
-    of_term = {name for name, is_matrix in zip(names, layout.matrices, strict=True) if is_matrix and NAME in name}
+    of_term = {
+        name for name, is_matrix in zip(layout.names, layout.matrices, strict=True) if is_matrix and NAME in name
+    }
     assert len(of_term) == 3  # the gate, down and up
     assert [of_term & one for one in moved] == [set(), of_term, set()]
     assert all(any("ffn" in name for name in one) for one in moved)

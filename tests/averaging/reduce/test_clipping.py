@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from averaging.log.shares import LOUDEST
-from averaging.reduce.clipping import FEWEST, MOST, bounded, loudness, squared_norm
+from averaging.reduce import clipping
+from averaging.reduce.clipping import FEWEST, MOST, bounded, squared_norm
 
 WEIGHTS = [8, 8, 16, 32, 64, 128, 256, 512]
+
+
+def loudness(squared_norms: list[float], weights: list[int], users: list[str] | None = None) -> list[float]:
+    """Of gradients, each by default of a user of its own."""
+    return clipping.loudness(squared_norms, weights, users or [str(number) for number in range(len(weights))])
 
 
 def noisy(weights: list[int], size: float = 3.0) -> list[float]:

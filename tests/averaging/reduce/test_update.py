@@ -25,9 +25,7 @@ def model() -> nn.Module:
 
 
 def layout() -> Layout:
-    named = list(model().named_parameters())
-    shapes = tuple(tuple(one.shape) for _, one in named)
-    return Layout(tuple(name for name, _ in named), shapes)
+    return Layout.of(model().named_parameters(), has_muon=False)
 
 
 def tokens_of(step: int, peer: int) -> tuple[Tensor, Tensor]:

@@ -64,9 +64,7 @@ def test_the_configuration_follows_tokenizer_and_run_file(modern: RunFile, token
 def test_matrices_of_layers_and_head_are_muons_and_embeddings_are_not(
     modern: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    names, parameters = zip(
-        *ModernBertPretraining(modernbert_config(modern, tokenizer)).named_parameters(), strict=True
-    )
-    layout = Layout(names, tuple(tuple(one.shape) for one in parameters), has_muon=True)
-    others = [name for name, is_matrix in zip(names, layout.matrices, strict=True) if not is_matrix]
+    model = ModernBertPretraining(modernbert_config(modern, tokenizer))
+    layout = Layout.of(model.named_parameters(), has_muon=True)
+    others = [name for name, is_matrix in zip(layout.names, layout.matrices, strict=True) if not is_matrix]
     assert [name for name in others if "norm" not in name] == ["model.embeddings.tok_embeddings.weight", "decoder.bias"]
