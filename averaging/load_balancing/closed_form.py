@@ -17,8 +17,8 @@ up_i <= U_i T and down_i <= D_i T for all i. Both are linear in w_i alone, so th
 0 for a peer in client mode, to which no part can be sent; and how short T may be whatever the share: U_i T >= c_i
 and D_i T >= 1. Shares that add up to 1 exist if and only if the caps add up to at least 1. Their sum grows with T, is
 concave and piecewise linear, so the shortest T is found exactly by a few steps of Newton's method: no step overshoots,
-and each ends on a later piece. (A zero below a fraction line means that the share costs that line nothing, and a lone
-trainer's own part even saves it a download; see `_shortest`.)
+and each ends on a later piece. (A zero below a fraction line means that the share costs that line nothing. A lone
+trainer's own part even saves it a download; that is left out: lines are hardly ever slower down than up.)
 
 Why this has the optimum of the whole program (`benchmarks/linear_program.py`), which chooses for each pair of peers
 what they send each other: there g_ij, the means that i sends to j, is at most a_ki, the gradients that i gets from k,
@@ -120,14 +120,7 @@ def best_shares(lines: Lines, trains: Flags, seconds: float) -> Floats:
         else:
             least = middle
     values = caps_within(enough)
-    shares = values / values.sum()
-    if trains.sum() == 1:  # a lone trainer may have to average more, so as to download less
-        alone = int(np.argmax(trains))
-        own = 1.0 - lines.download[alone] * seconds
-        if own > shares[alone]:
-            shares *= (1.0 - own) / (1.0 - shares[alone])
-            shares[alone] = own
-    return shares
+    return values / values.sum()
 
 
 def traffic(shares: Floats, trains: Flags) -> tuple[Floats, Floats]:
@@ -154,17 +147,9 @@ def _caps(lines: Lines, trains: Flags) -> _Caps:
 
 
 def _shortest(lines: Lines, trains: Flags) -> Floats:
-    """The least seconds of a round, whatever the shares, [K].
-
-    A lone trainer need not download what it averages itself: with share w it gets 1 - w, so w >= 1 - D T, which has to
-    be below its cap (U T - 1) / (n - 2).
-    """
+    """The least seconds of a round, whatever the shares, [K]: trainers send all elements once, all peers get them."""
     if trains.shape[1] == 1:
         return np.zeros(len(trains))
     with np.errstate(divide="ignore"):
         send, get = 1.0 / lines.upload, 1.0 / lines.download
-        others = trains.shape[1] - 1.0
-        alone = others / ((others - 1.0) * lines.download + lines.upload)
-    lone = trains & (trains.sum(axis=1, keepdims=True) == 1) & lines.reachable
-    seconds = np.maximum(np.where(trains, send, 0.0), np.where(lone, alone, get))
-    return seconds.max(axis=1)
+    return np.maximum(np.where(trains, send, 0.0).max(axis=1), get.max())

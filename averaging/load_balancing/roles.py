@@ -7,9 +7,8 @@ seconds where rounds overlap with computing, and T + B / S where they do not.
 Where the gradients of all peers are averaged before the next batch is there, all train and nothing has to be searched.
 In small groups all choices are tried. In larger ones finding the best is a knapsack problem, which the paper relaxes
 and rounds; here, for many deadlines T, peers stop training one after another, those first that give the fewest samples
-for what they cost the round, until T is kept. The best of these choices is improved by letting single peers, and pairs,
-change sides, and by deadlines near its own, for as long as that helps. `benchmarks/plan.py` measures how far from the
-best that is.
+for what they cost the round, until T is kept. `benchmarks/plan.py` measures how far the best of these choices is from
+the best that there is; new roles count only if they save a tenth of a step (`plan.py`).
 """
 
 import numpy as np
@@ -17,12 +16,9 @@ import numpy as np
 from averaging.load_balancing.closed_form import Flags, Floats, Lines, keeps, round_seconds
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
-DEADLINES = 16  # from the shortest to the longest round that may matter
-PROBES = 32  # numbers of peers that are looked at together
+DEADLINES = 32  # from the shortest to the longest round that may matter
+NEARBY = 0.8, 1.25  # times the round of the best choice: deadlines that are looked at then
 GUESSES = 2  # how many will train, which says what each of them costs, is first guessed, then known better
-MOVES = 128  # choices beside the best one that a step of improvement looks at, and about as many pairs
-NEARBY = (0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1)  # deadlines beside that of the best choice
-IMPROVEMENTS = 8  # steps of improvement at most
 SAME = 1e-9  # relative difference of two times that counts as none
 
 
@@ -44,15 +40,9 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
 
     if able.sum() <= TRIED_IN_FULL:
         return best(_all_choices(able))
-    found = best(np.vstack([_lone(lines, speeds), *(_keeping(one, lines, speeds) for one in _deadlines(lines, able))]))
-    for _ in range(IMPROVEMENTS):
-        needs = round_seconds(lines, found[None])[0]
-        nearby = [_keeping(needs * factor, lines, speeds) for factor in NEARBY] if np.isfinite(needs) else []
-        better = best(np.vstack([_beside(found, speeds), *nearby]))
-        if (better == found).all():
-            break
-        found = better
-    return found
+    found = best(_large_choices(lines, speeds, _deadlines(lines, able)))
+    nearby = round_seconds(lines, found[None]) * np.linspace(*NEARBY, DEADLINES)
+    return best(np.vstack([found, _large_choices(lines, speeds, nearby)]))
 
 
 def step_seconds(lines: Lines, trains: Flags, speeds: Floats, samples: float, *, overlap: bool) -> Floats:
@@ -77,12 +67,15 @@ def _all_choices(able: Flags) -> Flags:
     return choices
 
 
-def _lone(lines: Lines, speeds: Floats) -> Flags:
-    """Each of the fastest training alone, and the one with the thinnest download, which has least to get; [K, n]."""
-    able = np.flatnonzero(speeds > 0.0)
-    fastest = able[np.argsort(-speeds[able], kind="stable")][:MOVES]
-    places = np.append(fastest, able[np.argmin(lines.download[able])])
-    return places[:, None] == np.arange(len(speeds))
+def _large_choices(lines: Lines, speeds: Floats, deadlines: Floats) -> Flags:
+    """Large choices that keep deadlines, for several orders in which peers stop training; all that can train, too."""
+    able = speeds > 0.0
+    trains = able & (lines.upload * deadlines[:, None] >= 1.0)
+    found = [_first_to_keep(lines, deadlines, trains, np.broadcast_to(speeds, trains.shape))]
+    for _ in range(GUESSES):
+        gains = _gains(lines, deadlines[:, None], found[-1].sum(axis=1, keepdims=True))
+        found.append(_first_to_keep(lines, deadlines, trains, speeds / np.maximum(gains, SAME)))
+    return np.vstack([able, *found])
 
 
 def _deadlines(lines: Lines, able: Flags) -> Floats:
@@ -90,65 +83,38 @@ def _deadlines(lines: Lines, able: Flags) -> Floats:
     with np.errstate(divide="ignore"):
         single = np.concatenate([1.0 / lines.download, 1.0 / lines.upload[able], round_seconds(lines, able[None])])
     times = np.unique(single[np.isfinite(single)])
-    if not len(times):
-        return times
     some = times[np.linspace(0, len(times) - 1, DEADLINES).astype(int)]
     return np.unique([*np.geomspace(times[0], times[-1], DEADLINES), *some])
 
 
-def _keeping(deadline: float, lines: Lines, speeds: Floats) -> Flags:
-    """Large choices that keep a deadline, if any do: each for an order in which peers stop training; [K, n]."""
-    trains = (speeds > 0.0) & (lines.upload * deadline >= 1.0)
-    if not trains.any():
-        return np.zeros((0, len(speeds)), dtype=np.bool_)
-    kept = [_first_to_keep(deadline, lines, trains, speeds)]
-    for _ in range(GUESSES):
-        freed, relief = _gains(lines, deadline, float(kept[-1].sum()))
-        kept.append(_first_to_keep(deadline, lines, trains, speeds / np.maximum(freed + relief, SAME)))
-    return np.array(kept)
+def _gains(lines: Lines, deadlines: Floats, trainers: Floats) -> Floats:
+    """What could be averaged beside, by itself and by all others, when one of the trainers stops; [K, n].
 
-
-def _gains(lines: Lines, deadline: float, trainers: float) -> tuple[Floats, float]:
-    """What could be averaged beside when one of the trainers stops: by each of them itself, [n], and by all others."""
+    Args:
+        deadlines: [K, 1].
+        trainers: how many there are, [K, 1].
+    """
     others = len(lines.upload) - 1.0
 
-    def cap(own: float, number: float) -> Floats:
-        up = (lines.upload * deadline - own) / max(others - own, 1.0)
-        down = (lines.download * deadline - 1.0) / max(number - 1.0 - own, 1.0)
+    def cap(own: float, number: Floats) -> Floats:
+        up = (lines.upload * deadlines - own) / max(others - own, 1.0)
+        down = (lines.download * deadlines - 1.0) / np.maximum(number - 1.0 - own, 1.0)
         return np.where(lines.reachable, np.clip(np.minimum(up, down), 0.0, 1.0), 0.0)
 
     now, fewer = cap(1.0, trainers), cap(1.0, trainers - 1.0)
-    return cap(0.0, trainers - 1.0) - fewer, (fewer - now).sum()
+    return cap(0.0, trainers - 1.0) - fewer + (fewer - now).sum(axis=1, keepdims=True)
 
 
-def _first_to_keep(deadline: float, lines: Lines, trains: Flags, worth: Floats) -> Flags:
-    """The trainers without as many of those worth least as it takes to keep a deadline; one is left in any case.
+def _first_to_keep(lines: Lines, deadlines: Floats, trains: Flags, worth: Floats) -> Flags:
+    """The trainers without as many of those worth least as it takes to keep each deadline, [K, n]; one stays at least.
 
-    The fewer train, the shorter is a round, so the number is found by looking between two that are known.
+    The fewer train, the shorter is a round, so their number is found by halving.
     """
-    order = np.argsort(np.where(trains, worth, np.inf), kind="stable")[: int(trains.sum())]
-    rank = np.full(len(trains), -1)
-    rank[order] = np.arange(len(order))
-    fewest, most = 0, len(order) - 1
-    while fewest < most:
-        numbers = np.unique(np.linspace(fewest, most - 1, PROBES).astype(int))
-        kept = keeps(lines, rank >= numbers[:, None], np.full(len(numbers), deadline))
-        first = int(np.argmax(kept)) if kept.any() else len(numbers)
-        fewest = int(numbers[first - 1]) + 1 if first else fewest
-        most = int(numbers[first]) if first < len(numbers) else most
-    return rank >= fewest
-
-
-def _beside(trains: Flags, speeds: Floats) -> Flags:
-    """The choice itself, those in which one peer changes sides, and those in which two change places."""
-    places = np.flatnonzero(speeds > 0.0)
-    inside, outside = places[trains[places]], places[~trains[places]]
-    slowest = inside[np.argsort(speeds[inside], kind="stable")]
-    fastest = outside[np.argsort(-speeds[outside], kind="stable")]
-    width = int(MOVES**0.5)
-    moves = [(place,) for place in (*fastest[: MOVES // 2], *slowest[: MOVES // 2])]
-    swaps = [(one, other) for one in slowest[:width] for other in fastest[:width]]
-    choices = np.repeat(trains[None], 1 + len(moves) + len(swaps), axis=0)
-    for row, changed in enumerate((*moves, *swaps), start=1):
-        choices[row, list(changed)] ^= True
-    return choices[choices.any(axis=1)]
+    peers = trains.shape[1]
+    rank = np.argsort(np.argsort(np.where(trains, worth, -np.inf), axis=1, kind="stable"), axis=1)
+    fewest, most = peers - trains.sum(axis=1), np.full(len(trains), peers - 1)  # ranks below which nobody trains
+    while (fewest < most).any():
+        middle = (fewest + most) // 2
+        kept = keeps(lines, rank >= middle[:, None], deadlines)
+        fewest, most = np.where(kept, fewest, middle + 1), np.where(kept, middle, most)
+    return trains & (rank >= most[:, None])

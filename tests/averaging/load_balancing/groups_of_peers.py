@@ -8,12 +8,11 @@ from averaging.load_balancing.closed_form import Flags, Floats, Lines
 
 
 def random_lines(rng: np.random.Generator, peers: int) -> Lines:
-    """Lines that differ by a factor of 100, sometimes alike, mostly faster down than up; some in client mode."""
+    """Lines that differ by a factor of 100, sometimes alike, faster down than up; some in client mode."""
     upload = np.exp(rng.uniform(-2, 3, peers))
     if rng.random() < 0.2:
         upload = np.full(peers, upload[0])
-    ratio = np.exp(rng.uniform(0, 2, peers)) if rng.random() < 0.7 else np.exp(rng.uniform(-2, 2, peers))
-    return Lines(upload, upload * ratio, rng.random(peers) < rng.uniform(0.2, 1.0))
+    return Lines(upload, upload * np.exp(rng.uniform(0, 2, peers)), rng.random(peers) < rng.uniform(0.2, 1.0))
 
 
 def random_trainers(rng: np.random.Generator, peers: int) -> Flags:
