@@ -217,7 +217,7 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[MemberProfile]) 
     needed = max(0, FEWEST - sum(role.trains for _, role in roles))
     resting.sort(key=lambda one: (-one.carries, one.session))  # the fattest lines hold up the others least
     told = tuple(one.session for one in resting[needed:])
-    return Planned(parts, told, plan.step_seconds, present.averaging_seconds)
+    return Planned(parts, told, present.averaging_seconds)
 
 
 def _peers(members: Sequence[MemberProfile]) -> list[Node] | None:

@@ -147,7 +147,6 @@ class Plan(Message, frozen=True):
     members: tuple[Member, ...]  # in the order of the sum
     parts: tuple[Assignment, ...]
     resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
-    step_seconds: float = 0.0  # that the next global step should take
     on_probation: tuple[str, ...] = ()  # users of members; their weight counts as 0; sorted
     seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
 

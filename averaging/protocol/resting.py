@@ -10,8 +10,7 @@ from collections.abc import Collection
 
 from averaging.protocol.messages import Plan
 
-LASTS = 3.0  # times the predicted seconds of a global step: how long a peer rests without one
-LASTS_LEAST, LASTS_MOST = 60.0, 900.0  # seconds
+LASTS = 900.0  # seconds for which a peer rests without another global step
 IN_VAIN = 1800.0  # seconds in which a peer that has rested in vain follows no plan
 
 
@@ -35,7 +34,7 @@ class Resting:
         trainers = {one.session for one in plan.members if one.buffers} - set(plan.resting)
         rests = self._session in plan.resting and bool(trainers) and now >= self._follows_from
         if rests and not (self.rests and plan.instance == self._instance):
-            self._until = now + min(LASTS_MOST, max(LASTS_LEAST, LASTS * plan.step_seconds))
+            self._until = now + LASTS
         self.rests, self._instance, self._trainers = rests, plan.instance, trainers
         own = sum(part.count for part in plan.parts if part.reducer == self._session)
         self.share = own / max(1, sum(part.count for part in plan.parts))

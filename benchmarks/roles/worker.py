@@ -21,7 +21,6 @@ from swarm.run_file import RunFile
 ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
 BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients
 BATCHES_PER_SECOND = 4.0
-LONG = 300.0  # seconds of a step, so that no role that was typed in ends before its phase
 RUN = RunFile.model_validate(
     {
         "name": "roles",
@@ -127,6 +126,6 @@ def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
         if following is None:
             return replace(plan_round(step, chunks, members), parts=planned.parts)
         idle = [one.session for one, number in zip(members, numbers, strict=True) if not following[number].trains]
-        return Planned(planned.parts, tuple(idle), LONG)
+        return Planned(planned.parts, tuple(idle))
 
     return plans

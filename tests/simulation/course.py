@@ -69,7 +69,7 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),
         patch.object(quorum, "WINDOW", window),
-        patch.multiple(resting, LASTS_LEAST=REST, IN_VAIN=IN_VAIN),
+        patch.multiple(resting, LASTS=REST, IN_VAIN=IN_VAIN),
         patch.object(held_log, "LONGEST", SHORT_LOG if seed % 4 < 2 else held_log.LONGEST),
         cheats(world),
     ):

@@ -20,4 +20,4 @@ def rest_some(draw: random.Random, chunks: int, members: Sequence[MemberProfile]
         if line.speed <= left and draw.random() < 0.7:
             left -= line.speed
             resting.append(line.session)
-    return Planned(parts, tuple(resting), draw.choice([1.0, 10.0, 30.0]))
+    return Planned(parts, tuple(resting))

@@ -9,7 +9,7 @@ with the proposal, for those that the DHT has not told of it.
 What it does not see: gradients that are made up, and members that a convener has left out.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from averaging.log.header import Header, HeaderKind, Member, SnapshotName, exclusions_of, plausible
 from averaging.protocol.buffers import Buffer
@@ -19,7 +19,6 @@ from averaging.protocol.credentials import Credentials, is_ordered
 from averaging.protocol.settings import Settings
 
 LARGEST_LOSS = 1e6  # nats for a masked token, above any honest one
-_UNKNOWN = "is not known to exist"
 
 
 def objection(
@@ -38,16 +37,15 @@ def objection(
         own: closed buffers of this peer, by number.
         snapshots: states that this peer had, and others that are near to them.
     """
-    checks: tuple[Callable[[], str], ...] = (
-        lambda: _follows(header, recent[-1]),
-        lambda: _order(header, credentials),
-        lambda: _voters(header, recent),
-        lambda: members_objection(header.members, settings, contacts, own),
-        lambda: _coordinator(header, recent[-1], contacts),
-        lambda: _update(header, settings.chunks) if header.kind is HeaderKind.UPDATE else "",
-        lambda: _snapshot(header, recent[-1], snapshots, settings.snapshot_every),
+    return (
+        _follows(header, recent[-1])
+        or _order(header, credentials)
+        or _voters(header, recent)
+        or members_objection(header.members, settings, contacts, own)
+        or _coordinator(header, recent[-1], contacts)
+        or (_update(header, settings.chunks) if header.kind is HeaderKind.UPDATE else "")
+        or _snapshot(header, recent[-1], snapshots, settings.snapshot_every)
     )
-    return next((found for check in checks if (found := check())), "")
 
 
 def _follows(header: Header, previous: Header) -> str:
@@ -116,7 +114,7 @@ def _coordinator(header: Header, previous: Header, contacts: Contacts) -> str:
         if known is not None and not known.is_coordinator:
             return f"{session} is not the coordinator"
     unknown = [session for session in (*sorted(claimed), *header.voters) if contacts.get(session) is None]
-    return f"{unknown[0]} {_UNKNOWN}" if unknown else ""
+    return f"{unknown[0]} is not known to exist" if unknown else ""
 
 
 def _update(header: Header, chunks: int) -> str:

@@ -41,7 +41,6 @@ class Planned:
 
     parts: tuple[Assignment, ...]
     resting: tuple[str, ...] = ()  # sessions that are to compute no gradients from now on
-    step_seconds: float = 0.0  # that the next global step takes then
     seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
 
 
@@ -118,19 +117,6 @@ def covers(parts: Sequence[Assignment], chunks: int) -> bool:
     return begins and all(part.first + part.count == end for part, end in zip(parts, ends, strict=True))
 
 
-def check(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> None:
-    """Refuse parts that a planner should not have dealt out.
-
-    Raises:
-        ValueError: the parts do not cover all chunks once and in order, or a reducer is no reachable member.
-    """
-    if not covers(parts, chunks):
-        raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")
-    strangers = {part.reducer for part in parts} - {one.session for one in members if one.reachable}
-    if strangers:
-        raise ValueError(f"a plan with reducers that are no reachable members: {sorted(strangers)}")
-
-
 class Assignments:
     """A convener's view of the reducing in one ballot: the plan and its results.
 
@@ -162,18 +148,13 @@ class Assignments:
         self._me, self._timeouts, self._send = session.me.session, session.timeouts, session.send
         self._patience = patience
         chunks, users = session.settings.chunks, {one.user for one in members}
-        try:
-            planned = planner(chunks, profiles)
-            check(planned.parts, chunks, profiles)
-        except ValueError:  # a plan that is not the best one is better than no step
-            planned = equal_parts(chunks, profiles)
+        planned = planner(chunks, profiles)
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
             members=members,
             parts=planned.parts,
             resting=planned.resting,
-            step_seconds=planned.step_seconds,
             on_probation=() if session.settings.robust == "off" else tuple(sorted(session.on_probation & users)),
             seconds=planned.seconds,
         )

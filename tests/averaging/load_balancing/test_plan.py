@@ -24,7 +24,7 @@ from averaging.load_balancing.plan import (
     whole_parts,
 )
 from averaging.protocol.messages import Bandwidth
-from averaging.protocol.rounds.parts import MemberProfile, Planned, check, equal_parts
+from averaging.protocol.rounds.parts import MemberProfile, Planned, covers, equal_parts
 
 MODEL = GlobalStep(chunks=144, wire_bytes=18e6, samples=4096)
 
@@ -234,7 +234,8 @@ def member(name: str, speed: float, upload: float | None, *, sends: bool = True,
 def planned(step: GlobalStep, *members: MemberProfile) -> Planned:
     """What comes out, which covers all chunks."""
     found = plan_round(step, CHUNKS, members)
-    check(found.parts, CHUNKS, members)
+    assert covers(found.parts, CHUNKS)
+    assert {part.reducer for part in found.parts} <= {one.session for one in members if one.reachable}
     return found
 
 
@@ -244,7 +245,6 @@ GPU, HOST, LAPTOP = member("gpu", 100.0, 20.0), member("host", 1.0, 200.0), memb
 def test_a_line_that_all_would_wait_for_sends_no_gradients() -> None:
     found = planned(SMALL, GPU, HOST, LAPTOP)
     assert found.resting == ("laptop",)
-    assert found.step_seconds < 12e6 * 8 / 2e6
     assert "laptop" not in {part.reducer for part in found.parts}
 
 

@@ -159,7 +159,7 @@ def test_only_the_coordinator_says_who_rests() -> None:
     eve = Member("eve.0", "eve", (0,), 5, True, 5)
     for session in ("eve.0", COORDINATOR):
         ballot = Ballot(bob.voting.highest + 1, session)
-        plan = Plan(tip.digest, ballot, (eve,), (Assignment(0, 1, "eve.0", 0),), ("bob.0",), step_seconds=1e9)
+        plan = Plan(tip.digest, ballot, (eve,), (Assignment(0, 1, "eve.0", 0),), ("bob.0",))
         bob.receive(session, Meet(tip.digest, ballot), 1.0)
         bob.receive(session, plan, 1.5)
         assert bob.reducing.plan == plan

@@ -2,17 +2,17 @@
 
 from averaging.log.header import Ballot, Member
 from averaging.protocol.messages import Assignment, Plan
-from averaging.protocol.resting import IN_VAIN, LASTS, LASTS_LEAST, LASTS_MOST, Resting
+from averaging.protocol.resting import IN_VAIN, LASTS, Resting
 
 OTHERS = {"asha", "bela"}
 
 
-def plan(instance: str, *resting: str, step_seconds: float = 1.0, senders: tuple[str, ...] = ("asha", "me")) -> Plan:
+def plan(instance: str, *resting: str, senders: tuple[str, ...] = ("asha", "me")) -> Plan:
     """Three chunks, of which this peer reduces one."""
     brings = {one: (0,) if one in senders else () for one in ("asha", "bela", "me")}
     members = tuple(Member(one, one, buffers, len(buffers), reachable=True) for one, buffers in brings.items())
     parts = (Assignment(0, 2, "asha", 0), Assignment(2, 1, "me", 0))
-    return Plan(instance, Ballot(1, "asha"), members, parts, resting, step_seconds)
+    return Plan(instance, Ballot(1, "asha"), members, parts, resting)
 
 
 def test_a_peer_rests_from_one_plan_to_the_next() -> None:
@@ -36,33 +36,23 @@ def test_a_plan_in_which_all_rest_is_not_followed() -> None:
 def test_a_peer_that_rests_in_vain_computes_again_and_follows_no_plan_for_a_while() -> None:
     resting = Resting("me")
     resting.planned(plan("a", "me"), 0.0)
-    resting.tick(OTHERS, LASTS_LEAST - 1)
-    resting.planned(plan("a", "me"), LASTS_LEAST - 1)  # the same step once more
+    resting.tick(OTHERS, LASTS - 1)
+    resting.planned(plan("a", "me"), LASTS - 1)  # the same step once more
     assert resting.rests
-    resting.tick(OTHERS, LASTS_LEAST)
+    resting.tick(OTHERS, LASTS)
     assert not resting.rests
-    resting.planned(plan("b", "me"), LASTS_LEAST + IN_VAIN - 1)
+    resting.planned(plan("b", "me"), LASTS + IN_VAIN - 1)
     assert not resting.rests
-    resting.planned(plan("c", "me"), LASTS_LEAST + IN_VAIN)
+    resting.planned(plan("c", "me"), LASTS + IN_VAIN)
     assert resting.rests
 
 
 def test_each_step_lets_it_rest_for_longer() -> None:
     resting = Resting("me")
     for number in range(9):
-        resting.planned(plan(str(number), "me"), number * (LASTS_LEAST - 1))
-        resting.tick(OTHERS, (number + 1) * (LASTS_LEAST - 1))
+        resting.planned(plan(str(number), "me"), number * (LASTS - 1))
+        resting.tick(OTHERS, (number + 1) * (LASTS - 1))
     assert resting.rests
-
-
-def test_it_rests_for_some_steps_without_another_one_but_not_for_ever() -> None:
-    for predicted, lasts in ((1.0, LASTS_LEAST), (100.0, LASTS * 100.0), (1e9, LASTS_MOST)):
-        resting = Resting("me")
-        resting.planned(plan("a", "me", step_seconds=predicted), 0.0)
-        resting.tick(OTHERS, lasts - 1)
-        assert resting.rests
-        resting.tick(OTHERS, lasts)
-        assert not resting.rests
 
 
 def test_it_computes_at_once_when_all_that_were_to_do_so_have_left() -> None:

@@ -28,7 +28,7 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     def all_to_the_fattest(chunks: int, members: Sequence[MemberProfile]) -> Planned:
         asked.append((chunks, members))
         fattest = max(members, key=lambda line: line.bandwidth.upload if line.reachable and line.bandwidth else 0.0)
-        return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",), 12.0)
+        return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",))
 
     settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
     machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",), plan=all_to_the_fattest)
@@ -54,7 +54,7 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     ]
     plans = [one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
     assert {part.reducer for plan in plans for part in plan.parts} == {"fat.0"}
-    assert {(plan.resting, plan.step_seconds) for plan in plans} == {(("fat.0",), 12.0)}
+    assert {plan.resting for plan in plans} == {("fat.0",)}
     assert [(one.samples, one.loss) for one in current.meeting.members] == [(2, 3.0), (1, 2.0), (1, 2.0)]
 
 
