@@ -25,10 +25,10 @@ from coordinator.state_folder import EXPERTS
 from experts import file_names
 from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
 from experts.grid import Uid
-from experts.host.release import older_versions, pack, roll_back, unpack
+from experts.host.release import older_versions, pack, unpack
 from experts.host.settings import ExpertSettings, settings_of
 from experts.remote.hosting import Swarm
-from experts.remote.state_collection import Collected, StateCollection
+from experts.remote.state_collection import StateCollection
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import SahajError, StorageError
@@ -85,7 +85,7 @@ def open_expert_states(
             loop.call(p2p.shutdown(), CLOSING)
         loop.stop()
 
-    def collect() -> Collected:
+    def collect() -> dict[Uid, str]:
         return loop.call(collection.collect(PATIENCE))
 
     folder = context.folder / EXPERTS
@@ -110,7 +110,7 @@ class ExpertStates:
     """Collects states for checkpoints in a thread of its own; the other methods are for one other thread.
 
     Args:
-        collect: brings the files of `collection` up to date; may take minutes.
+        collect: brings the files of `collection` up to date, and returns what did not come; may take minutes.
         close: ends what `collect` works with.
         folder: of those files.
         read_hosts: asks the DHT which hosts are listed.
@@ -120,7 +120,7 @@ class ExpertStates:
         self,
         settings: ExpertSettings,
         collection: StateCollection,
-        collect: Callable[[], Collected],
+        collect: Callable[[], dict[Uid, str]],
         close: Callable[[], None],
         say: Callable[[str], None],
         folder: Path,
@@ -239,9 +239,8 @@ class ExpertStates:
                 self._pending.discard(checkpoint)
 
     def _bring_up_to_date(self) -> None:
-        collected = self._collect()
-        if collected.missing:
-            missing = [f"{'.'.join(map(str, uid))} of {peer}" for uid, peer in collected.missing.items()]
+        missing = [f"{'.'.join(map(str, uid))} of {peer}" for uid, peer in self._collect().items()]
+        if missing:
             self._say(
                 f"problem: the states of {len(missing)} experts did not arrive ({', '.join(missing[:MOST_NAMED])}"
                 f"{', ...' if len(missing) > MOST_NAMED else ''}); older ones are kept; see that these hosts answer"
@@ -260,7 +259,7 @@ class ExpertStates:
                 return False
             served = {uid for host in hosts for uid in host.holdings.serves}
             rollback.versions = older_versions(file, self._files, served)
-        roll_back(file, self._settings, self._files, rollback.versions)
+        unpack(file, self._settings, self._files, rollback.versions)
         count = len(rollback.versions)
         self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
         return True

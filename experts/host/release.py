@@ -29,24 +29,6 @@ def pack(files: StateFiles, settings: ExpertSettings, path: Path) -> int:
     return len(experts)
 
 
-def unpack(path: Path, settings: ExpertSettings, files: StateFiles) -> None:
-    """Make states of the experts that have more steps in a file than among the states; their moments begin anew.
-
-    Raises:
-        OSError, SafetensorError, ValueError, KeyError, RuntimeError: it is no such file.
-        StorageError: a state cannot be written.
-    """
-    kept, steps = files.versions, steps_of(path)
-    newer = {uid for uid, count in steps.items() if count > kept.get(uid, 0)}
-    if not newer:
-        return
-    for uid, expert in load_experts(path).experts.items():
-        if uid in newer:
-            trained = TrainedExpert(uid, settings, steps[uid])
-            trained.network.load_state_dict(expert.state_dict())
-            files.write(uid, trained.version, to_bytes(trained))
-
-
 def older_versions(path: Path, files: StateFiles, served: Collection[Uid]) -> dict[Uid, int]:
     """The versions that states of a file's experts need to be newer than any other, and those of experts it lacks.
 
@@ -61,19 +43,21 @@ def older_versions(path: Path, files: StateFiles, served: Collection[Uid]) -> di
     return {uid: rolled_back(then.get(uid, 0), max(kept.get(uid, 0), then.get(uid, 0))) for uid in uids}
 
 
-def roll_back(path: Path, settings: ExpertSettings, files: StateFiles, versions: Mapping[Uid, int]) -> None:
-    """Make the states that are missing of these versions: of a file's experts, and as they began of those it lacks.
+def unpack(path: Path, settings: ExpertSettings, files: StateFiles, versions: Mapping[Uid, int] | None = None) -> None:
+    """Make states of a file's experts, where those that are kept have fewer steps; their moments begin anew.
 
-    Their moments begin anew.
+    Args:
+        versions: that states get, by default those in the file; an expert that the file lacks is as at its beginning.
 
     Raises:
         OSError, SafetensorError, ValueError, KeyError, RuntimeError: it is no such file.
         StorageError: a state cannot be written; the next call makes the rest.
     """
-    kept, then = files.versions, load_experts(path).experts
-    for uid, version in versions.items():
-        if kept.get(uid, -1) < version:
-            expert = TrainedExpert(uid, settings, version)
-            if uid in then:
-                expert.network.load_state_dict(then[uid].state_dict())
-            files.write(uid, version, to_bytes(expert))
+    kept, wanted = files.versions, steps_of(path) if versions is None else versions
+    missing = {uid: version for uid, version in wanted.items() if kept.get(uid, -1) < version}
+    then = load_experts(path).experts if missing else {}
+    for uid, version in missing.items():
+        expert = TrainedExpert(uid, settings, version)
+        if uid in then:
+            expert.network.load_state_dict(then[uid].state_dict())
+        files.write(uid, version, to_bytes(expert))

@@ -6,7 +6,6 @@ A host asks for them before it serves an expert (`experts/remote/recovering.py`)
 import asyncio
 from collections.abc import Callable, Mapping, Set
 from concurrent.futures import TimeoutError as SlowDHT
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,14 +29,6 @@ logger = get_logger(__name__)
 ONCE = 1e9  # seconds between two copies of an expert: in a collection there is one
 LOOK_AGAIN = 5.0  # seconds until hosts that refused or were silent are asked again
 TRIES = 3  # looks at a DHT in which nobody answers, before nothing is collected
-
-
-@dataclass(frozen=True)
-class Collected:
-    """How a collection went."""
-
-    fresh: int  # states that came and were newer than ours
-    missing: Mapping[Uid, str]  # those that did not come, with the peer that serves them
 
 
 class StateCollection:
@@ -69,28 +60,30 @@ class StateCollection:
         if self._working is not None:
             await end_tasks([self._working])
 
-    async def collect(self, patience: float, look_again: float = LOOK_AGAIN) -> Collected:
+    async def collect(self, patience: float) -> dict[Uid, str]:
         """Copy each state with more steps than ours, once, from the host that serves the expert.
 
         Args:
             patience: seconds for all of it.
-            look_again: seconds until hosts are asked again for what did not come.
+
+        Returns:
+            The experts of which no state came, with the peer that serves each.
 
         Raises:
             SwarmError: our own peer of the DHT does not answer.
         """
-        before, copying = self.files.versions, self._copying(patience)
+        connect = partial(self._swarm.connect, self._settings)
+        copying = Copying(connect, self._settings, self.files, CopyTimes(every=ONCE, host=patience))
         try:
             async with within(patience):
-                await self._collect(copying, look_again)
+                await self._collect(copying)
         except asyncio.TimeoutError:
             logger.info(f"states of experts did not come within {patience:.0f} s")
         finally:
             await copying.stop()
-        fresh = [uid for uid, version in self.files.versions.items() if version > before.get(uid, -1)]
-        return Collected(len(fresh), {uid: self._serving[uid] for uid in sorted(copying.wanted - copying.came)})
+        return {uid: self._serving[uid] for uid in sorted(copying.wanted - copying.came)}
 
-    async def _collect(self, copying: Copying, look_again: float) -> None:
+    async def _collect(self, copying: Copying) -> None:
         unanswered = 0
         while True:
             try:
@@ -100,7 +93,7 @@ class StateCollection:
                 unanswered += 1
                 if unanswered == TRIES:
                     return
-                await asyncio.sleep(look_again)
+                await asyncio.sleep(LOOK_AGAIN)
                 continue
             except SlowDHT:
                 raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
@@ -111,13 +104,9 @@ class StateCollection:
             await copying.wait()
             if copying.wanted <= copying.came:
                 return
-            await asyncio.sleep(look_again)
+            await asyncio.sleep(LOOK_AGAIN)
 
     def _newer(self, listed: list[Listed]) -> Set[Uid]:
         ours = self.files.versions
         served = (host.holdings.serves for host in listed)
         return {uid for serves in served for uid, version in serves.items() if version > ours.get(uid, 0)}
-
-    def _copying(self, patience: float) -> Copying:
-        connect = partial(self._swarm.connect, self._settings)
-        return Copying(connect, self._settings, self.files, CopyTimes(every=ONCE, host=patience))

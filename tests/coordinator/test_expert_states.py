@@ -21,7 +21,6 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.released import steps_of
-from experts.remote.state_collection import Collected
 from experts.versions import rollbacks, rolled_back, steps_taken
 from swarm import clock
 from swarm.errors import StorageError
@@ -63,12 +62,12 @@ class Kept:
         write_sums(path)
         return path
 
-    def _collect(self) -> Collected:
+    def _collect(self) -> dict[tuple[int, ...], str]:
         self.collections += 1
         assert self.goes_on.wait(PATIENCE)
         if self.error is not None:
             raise self.error
-        return Collected(0, self.missing)
+        return self.missing
 
     def _close(self) -> None:
         self.closed, self.error = True, LoopEnded()

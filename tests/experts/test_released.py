@@ -7,7 +7,7 @@ import torch
 
 from experts import file_names
 from experts.host.files import StateFiles
-from experts.host.release import older_versions, pack, roll_back, unpack
+from experts.host.release import older_versions, pack, unpack
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import Gradients, TrainedExpert
@@ -88,7 +88,7 @@ def test_after_a_rollback_all_states_are_those_of_the_file_and_newer_than_any_ot
     for uid, expert in later.items():
         files.write(uid, expert.version, to_bytes(expert))
     versions = older_versions(tmp_path / file_names.EXPERTS, files, served=[A, unseen])
-    roll_back(tmp_path / file_names.EXPERTS, SETTINGS, files, versions)
+    unpack(tmp_path / file_names.EXPERTS, SETTINGS, files, versions)
     assert files.versions == versions
     assert {uid: steps_taken(version) for uid, version in files.versions.items()} == {A: 3, B: 5, young: 0, unseen: 0}
     assert min(files.versions.values()) > max(expert.version for expert in later.values())
@@ -105,7 +105,7 @@ def test_each_rollback_is_newer_than_the_one_before(files: StateFiles, tmp_path:
     versions = []
     for _ in range(3):
         path = tmp_path / file_names.EXPERTS
-        roll_back(path, SETTINGS, files, older_versions(path, files, served=[]))
+        unpack(path, SETTINGS, files, older_versions(path, files, served=[]))
         versions.append(files.versions[A])
     assert versions == sorted(set(versions))
     assert {steps_taken(version) for version in versions} == {3}

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from experts.directory.records import LIFETIME, NoAnswer
+from experts.grid import Uid
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import BUSY
-from experts.remote.state_collection import LOOK_AGAIN, TRIES, Collected, StateCollection
+from experts.remote.state_collection import LOOK_AGAIN, TRIES, StateCollection
 from swarm.errors import SwarmError
 from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
 from tests.experts.remote.one_host.scene import scene as scene
@@ -24,8 +25,8 @@ def collection(scene: Scene, tmp_path: Path) -> StateCollection:
     return StateCollection(scene.hosting._swarm, SETTINGS, tmp_path / "kept", lambda: 1.0)
 
 
-def collecting(collection: StateCollection, meanwhile: Callable[[], Awaitable[None]] | None = None) -> Collected:
-    found: list[Collected] = []
+def collecting(collection: StateCollection, meanwhile: Callable[[], Awaitable[None]] | None = None) -> dict[Uid, str]:
+    found: list[dict[Uid, str]] = []
 
     async def course() -> None:
         task = asyncio.create_task(collection.collect(PATIENCE))
@@ -41,10 +42,10 @@ def test_what_has_more_steps_than_ours_comes_once(scene: Scene, collection: Stat
     first, second = Peer("first", {A: 5, B: 4}), Peer("second", {C: 3, D: 0})
     scene.list(first, second)
     collection.files.write(B, 4, to_bytes(TrainedExpert(B, SETTINGS, 4)))
-    assert collecting(collection) == Collected(fresh=2, missing={})
+    assert collecting(collection) == {}
     assert collection.files.versions == {A: 5, B: 4, C: 3}
     assert (first.asked, second.asked) == ([A], [C]), "D has learned nothing yet"
-    assert collecting(collection) == Collected(fresh=0, missing={})
+    assert collecting(collection) == {}
     assert (first.asked, second.asked) == ([A], [C])
 
 
@@ -58,14 +59,14 @@ def test_a_host_that_refuses_is_asked_again(scene: Scene, collection: StateColle
         assert collection.files.versions == {A: 5}
         host.refuses = {}
 
-    assert collecting(collection, it_has_time_again) == Collected(fresh=2, missing={})
+    assert collecting(collection, it_has_time_again) == {}
 
 
 def test_a_host_that_hangs_keeps_no_other_states_away_and_costs_the_patience(scene: Scene, collection: StateCollection):
     first, second = Peer("first", {A: 5}), Peer("second", {C: 5})
     first.hangs = True
     scene.list(first, second)
-    assert collecting(collection) == Collected(fresh=1, missing={A: first.peer_id.to_base58()})
+    assert collecting(collection) == {A: first.peer_id.to_base58()}
     assert collection.files.versions == {C: 5}
 
 
@@ -81,7 +82,7 @@ def test_a_host_that_freezes_holds_a_collection_up_for_a_minute_alone(scene: Sce
 
     async def course() -> None:
         collected, _ = await asyncio.gather(collection.collect(PATIENCE), its_record_expires())
-        assert collected == Collected(fresh=0, missing={})
+        assert collected == {}
         took.append(asyncio.get_running_loop().time())
 
     in_virtual_time(course)
@@ -97,12 +98,12 @@ def test_what_nobody_serves_any_longer_is_not_waited_for(scene: Scene, collectio
         await asyncio.sleep(LOOK_AGAIN / 2)
         scene.list()
 
-    assert collecting(collection, it_goes) == Collected(fresh=0, missing={})
+    assert collecting(collection, it_goes) == {}
 
 
 def test_without_hosts_there_is_nothing_to_collect(scene: Scene, collection: StateCollection):
     scene.directory.error = NoAnswer()
-    assert collecting(collection) == Collected(fresh=0, missing={})
+    assert collecting(collection) == {}
 
 
 def test_a_dht_in_which_nobody_answers_for_a_moment_keeps_no_state_away(scene: Scene, collection: StateCollection):
@@ -114,7 +115,7 @@ def test_a_dht_in_which_nobody_answers_for_a_moment_keeps_no_state_away(scene: S
         await asyncio.sleep(LOOK_AGAIN * (TRIES - 1.5))
         scene.directory.error = None
 
-    assert collecting(collection, it_answers_again) == Collected(fresh=1, missing={})
+    assert collecting(collection, it_answers_again) == {}
 
 
 def test_a_slow_dht_is_told(scene: Scene, collection: StateCollection):
