@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from experts.expert import Expert, new_expert
 from experts.grid import Grid, all_uids
-from experts.layer.local import LocalExperts, LossyNetwork
+from experts.layer.local import LocalExperts
 from experts.layer.mixture import Mixture, MixtureOfExperts
 
 GRIDS: dict[int, Grid] = {4: (2, 2), 16: (4, 4), 64: (8, 8)}
@@ -116,8 +116,7 @@ def mixture(experts: int, delay: int, failures: float, seed: int) -> Callable[[]
     def made() -> nn.Module:
         first = next(seeds)
         every = {uid: new_expert(WIDTH, HIDDEN, first + at) for at, uid in enumerate(all_uids(GRIDS[experts]))}
-        network = LossyNetwork(failures, seed=first)
-        caller = LocalExperts(every, learning_rate=LEARNING_RATE, delay=delay, network=network)
+        caller = LocalExperts(every, learning_rate=LEARNING_RATE, delay=delay, failures=failures, seed=first)
         return MixtureOfExperts(TRUNK, WIDTH, GRIDS[experts], caller, experts_of_a_row=ACTIVE, off_share=0.0)
 
     return made

@@ -28,7 +28,7 @@ from benchmarks.learning.learner import HeldOut, begun, learn, our_batches
 from experts.calls import NoExperts
 from experts.expert import new_expert
 from experts.grid import all_uids
-from experts.layer.local import LocalExperts, LossyNetwork
+from experts.layer.local import LocalExperts
 from swarm.run_file import ExpertsSection, RunFile
 from trainer.model import PretrainingModel
 
@@ -95,8 +95,7 @@ def with_experts(run: RunFile, seed: int, held_out: HeldOut, failures: float = 0
     assert model.expert_term is not None
     uids = all_uids(tuple(EXPERTS.grid))
     experts = {uid: new_expert(EXPERTS.width, EXPERTS.hidden, 1000 * seed + at) for at, uid in enumerate(uids)}
-    network = LossyNetwork(failures, seed=seed)
-    caller = LocalExperts(experts, learning_rate=EXPERTS.learning_rate, delay=DELAY, network=network)
+    caller = LocalExperts(experts, learning_rate=EXPERTS.learning_rate, delay=DELAY, failures=failures, seed=seed)
     model.expert_term.mixture.caller = caller
 
     def follow_schedule(step: int) -> None:  # as experts on hosts do

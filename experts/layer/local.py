@@ -1,10 +1,8 @@
 """Experts in this process: for tests and figures, and for a release that is used on one machine."""
 
 import random
-import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,53 +13,6 @@ from experts.grid import Uid
 LEARNING_RATE = 1e-3
 
 Gradients = tuple[Tensor, ...]  # of an expert's parameters
-
-
-class Network(Protocol):
-    """What stands between a trainer and its experts."""
-
-    def fails(self) -> bool:
-        """Whether a call to one expert is lost."""
-
-    def wait(self) -> None:
-        """What a grouped call waits for its answer."""
-
-
-class NoNetwork:
-    """Every call is answered at once."""
-
-    def fails(self) -> bool:
-        """Never."""
-        return False
-
-    def wait(self) -> None:
-        """Not at all."""
-
-
-class LossyNetwork:
-    """Loses some calls and delays all: failures are drawn for each call to each expert, in both directions."""
-
-    def __init__(
-        self, failures: float, latency: float = 0.0, seed: int = 0, sleep: Callable[[float], None] = time.sleep
-    ):
-        """Simulate a network.
-
-        Args:
-            failures: the probability that a call to one expert is lost.
-            latency: seconds from a grouped call to its answer, computing left out.
-            sleep: waits so many seconds.
-        """
-        self._failures, self._latency, self._sleep = failures, latency, sleep
-        self._random = random.Random(seed)
-
-    def fails(self) -> bool:
-        """Draw it."""
-        return self._random.random() < self._failures
-
-    def wait(self) -> None:
-        """Sleep for the latency."""
-        if self._latency > 0:
-            self._sleep(self._latency)
 
 
 class LocalExperts:
@@ -77,21 +28,23 @@ class LocalExperts:
         *,
         learning_rate: float | None = LEARNING_RATE,
         delay: int = 0,
-        network: Network | None = None,
+        failures: float = 0.0,
+        seed: int = 0,
     ):
         """Hold experts.
 
         Args:
             learning_rate: of each expert's Adam; None: they do not learn.
             delay: backward calls between a gradient and its step.
-            network: loses and delays calls; none at all if None.
+            failures: the probability that a call to one expert is lost, in each direction.
+            seed: of the calls that are lost.
         """
         self._experts = dict(experts)
         self._optimizers = {} if learning_rate is None else _optimizers(experts, learning_rate)
         self._learning_rate = learning_rate or 0.0
         self.schedule_factor = 1.0  # what the learning rate is multiplied by
         self._delay, self._waiting = delay, deque[dict[Uid, Gradients]]()
-        self._network = network or NoNetwork()
+        self._failures, self._random = failures, random.Random(seed)
 
     def alive(self) -> Collection[Uid]:
         """All that were not lost."""
@@ -105,13 +58,11 @@ class LocalExperts:
 
     def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         """Outputs of the experts whose calls were not lost."""
-        self._network.wait()
         with torch.no_grad():
             return {uid: expert(rows) for uid, expert, rows in self._reached(inputs)}
 
     def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         """Gradients of the inputs; the experts' own are computed at the parameters of now and applied in their turn."""
-        self._network.wait()
         of_inputs: dict[Uid, Tensor] = {}
         of_parameters: dict[Uid, Gradients] = {}
         for uid, expert, rows in self._reached(inputs):
@@ -123,7 +74,7 @@ class LocalExperts:
         return of_inputs
 
     def _reached(self, inputs: Mapping[Uid, Tensor]) -> Sequence[tuple[Uid, Expert, Tensor]]:
-        reached = [(uid, rows) for uid, rows in inputs.items() if not self._network.fails()]
+        reached = [(uid, rows) for uid, rows in inputs.items() if self._random.random() >= self._failures]
         return [(uid, self._experts[uid], rows) for uid, rows in reached if uid in self._experts]
 
     def _step(self, gradients: Mapping[Uid, Gradients]) -> None:

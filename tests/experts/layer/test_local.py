@@ -5,7 +5,7 @@ import torch
 
 from experts.expert import Expert, new_expert
 from experts.grid import Uid
-from experts.layer.local import LocalExperts, LossyNetwork, vector_jacobian
+from experts.layer.local import LocalExperts, vector_jacobian
 
 A, B = (0, 0), (0, 1)
 
@@ -91,7 +91,7 @@ def test_lost_experts_do_not_answer_and_their_waiting_gradients_vanish():
 
 
 def test_as_many_calls_are_lost_as_the_network_loses_in_both_directions():
-    caller = LocalExperts(two_experts(), network=LossyNetwork(failures=0.3, seed=0))
+    caller = LocalExperts(two_experts(), failures=0.3)
     forward = sum(len(caller.forward({A: rows(), B: rows()})) for _ in range(200))
     backward = sum(len(caller.backward({A: rows(), B: rows()}, {A: rows(), B: rows()})) for _ in range(200))
     assert forward / 400 == pytest.approx(0.7, abs=0.07)
@@ -101,13 +101,5 @@ def test_as_many_calls_are_lost_as_the_network_loses_in_both_directions():
 def test_a_lost_backward_call_is_no_step():
     experts = two_experts()
     before = parameters(experts[A])
-    assert not LocalExperts(experts, network=LossyNetwork(failures=1.0)).backward({A: rows()}, {A: rows(seed=1)})
+    assert not LocalExperts(experts, failures=1.0).backward({A: rows()}, {A: rows(seed=1)})
     assert torch.equal(parameters(experts[A]), before)
-
-
-def test_a_grouped_call_waits_once():
-    waited: list[float] = []
-    caller = LocalExperts(two_experts(), network=LossyNetwork(0.0, latency=0.2, sleep=waited.append))
-    caller.forward({A: rows(), B: rows()})
-    caller.backward({A: rows(), B: rows()}, {A: rows(), B: rows()})
-    assert waited == [0.2, 0.2]
