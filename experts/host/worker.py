@@ -21,14 +21,10 @@ FAILED = Outcome(refused="the host failed")
 
 
 class Worker:
-    """Takes calls in the event loop, and computes them in a thread of its own.
+    """Takes calls in the event loop, and computes them in a thread of its own."""
 
-    Args:
-        clock: seconds.
-    """
-
-    def __init__(self, computing: Computing, limits: HostLimits, clock: Callable[[], float] = time.monotonic):
-        self.computing, self.limits, self._clock = computing, limits, clock
+    def __init__(self, computing: Computing, limits: HostLimits):
+        self.computing, self.limits = computing, limits
         self.queue = CallQueue(limits)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="experts")
         self._waiting: dict[int, tuple[Call, asyncio.Future[Outcome]]] = {}  # by the identity of the call
@@ -40,7 +36,7 @@ class Worker:
         try:
             while True:
                 self._changed.clear()
-                due = self.queue.due_in(self._clock())
+                due = self.queue.due_in(time.monotonic())
                 if due == 0.0:
                     await self._compute(self.queue.take())
                     continue
@@ -76,20 +72,20 @@ class Worker:
     def _offer(self, call: Call) -> "asyncio.Future[Outcome]":
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting[id(call)] = call, answer
-        for refused in self.queue.offer(call, self._clock()):
+        for refused in self.queue.offer(call, time.monotonic()):
             self._answer(refused, BUSY)
         self._changed.set()
         return answer
 
     async def _compute(self, batch: list[Call]) -> None:
-        begin = self._clock()
+        begin = time.monotonic()
         try:
             outcomes = await self.between(self.computing.compute, batch)
         except Exception:
             logger.exception("a batch of calls could not be computed")
             outcomes = [FAILED] * len(batch)
         answered = [call for call, outcome in zip(batch, outcomes, strict=True) if not outcome.refused]
-        self.queue.computed(answered, self._clock() - begin)  # refusing takes next to no time
+        self.queue.computed(answered, time.monotonic() - begin)  # refusing takes next to no time
         for call, outcome in zip(batch, outcomes, strict=True):
             self._answer(call, outcome)
 

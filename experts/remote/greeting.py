@@ -10,10 +10,6 @@ from swarm.access.refusals import is_blocked
 HANDLE = "sahaj.experts"  # of the streams
 
 
-class HelloRefused(ValueError):
-    """The other side is not of this run."""
-
-
 class Greeting:
     """Makes our hello, and checks those of others."""
 
@@ -29,14 +25,14 @@ class Greeting:
         """The user behind a peer.
 
         Raises:
-            HelloRefused: it is of another run, or was refused too often.
+            ValueError: it is of another run, or was refused too often.
             PassRefused: its pass is not good.
         """
         if is_blocked(peer_id):
-            raise HelloRefused("it was refused too often")
+            raise ValueError("it was refused too often")
         if (hello.version, hello.run, hello.settings) != (VERSION, self._run, self._settings):
             theirs = f"version {hello.version} in run {hello.run!r:.80} with experts {hello.settings!r:.20}"
-            raise HelloRefused(f"it speaks {theirs}; we: {VERSION}, {self._run!r}, {self._settings}")
+            raise ValueError(f"it speaks {theirs}; we: {VERSION}, {self._run!r}, {self._settings}")
         return self.user(peer_id, hello.shown)
 
     def user(self, peer_id: PeerID, shown: bytes) -> str:

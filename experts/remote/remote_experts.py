@@ -34,7 +34,6 @@ T = TypeVar("T")
 MARGIN = 0.25  # seconds beyond the timeout, if the event loop is held up
 # hosts are given PATIENCE_FACTOR times as long as the first half of the rows took, at least AT_LEAST seconds
 PATIENCE_FACTOR, AT_LEAST = 4, 0.25
-MOST_LOOKS = 40  # that fail before a host that is not in the table any longer is forgotten: an hour
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
 
@@ -109,9 +108,8 @@ class RemoteExperts:
         self._timeout, self._hurries = timeout, hurries
         self._greeting = Greeting(gate, run, settings)
         self._most_rows = HostLimits().request_rows
-        self._hosts: dict[str, _Host] = {}  # by peer id; for the loop alone
+        self._hosts: dict[str, _Host] = {}  # by peer id, those in the table; changed by the loop alone
         self._routes: dict[Uid, str] = {}  # replaced as a whole
-        self._out: frozenset[str] = frozenset()  # as well
         self._refusals: dict[tuple[Kind, Uid], Refusals] = {}
         self._tasks = Tasks()
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
@@ -134,7 +132,7 @@ class RemoteExperts:
 
     def alive(self) -> Collection[Uid]:
         """Experts whose hosts are in the table and have answered so far, but those that refuse again and again."""
-        out, now = self._out, time.monotonic()
+        out, now = self._out(), time.monotonic()
         refusing = {uid for (_, uid), refusals in self._refusals.copy().items() if now < refusals.until}
         return [uid for uid, peer in self._routes.items() if peer not in out and uid not in refusing]
 
@@ -168,7 +166,7 @@ class RemoteExperts:
     def _call(self, kind: Kind, parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]) -> dict[Uid, _Answered]:
         """Answers by expert, from all hosts that are alive; never raises."""
         begin = time.monotonic()
-        routes, out = self._routes, self._out
+        routes, out = self._routes, self._out()
         of_host: dict[str, list[Uid]] = {}
         for uid, part in parts.items():
             if part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
@@ -184,6 +182,10 @@ class RemoteExperts:
         self.counts.asked += len(parts)
         self.counts.slowest = max(self.counts.slowest, time.monotonic() - begin)
         return answers
+
+    def _out(self) -> set[str]:
+        """Hosts that are not called, as they have not answered."""
+        return {peer for peer, host in self._hosts.copy().items() if host.availability.is_out}
 
     def _groups(self, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]) -> list[_Group]:
         """One group, unless there are more rows or experts than a host takes at once."""
@@ -257,12 +259,9 @@ class RemoteExperts:
         return self._hosts[peer]
 
     def _keep(self, peers: set[PeerID]) -> None:
-        """Close the connections to others. That one was left out is remembered for a while: it may come back."""
+        """Close the connections to others, and forget them."""
         for peer in self._hosts.keys() - {one.to_base58() for one in peers}:
-            host = self._hosts[peer]
-            host.connection.close()
-            if not host.availability.is_out:
-                del self._hosts[peer]
+            self._hosts.pop(peer).connection.close()
 
     def _is_kept(self, host: _Host) -> bool:
         """Whether `_keep` has left the host; else a call that was on its way may have opened a new stream, to close."""
@@ -280,18 +279,13 @@ class RemoteExperts:
             self.counts.silent += 1
             logger.info(f"the experts of {host.peer} are left out for now: {reason}")
             self._tasks.begin(self._look_for(host, wait))
-        self._note()
 
     async def _look_for(self, host: _Host, wait: float) -> None:
-        while True:
+        """Until it answers, or has left the table."""
+        while host.availability.is_out:
             await asyncio.sleep(wait)
-            if host.peer not in self._routes.values():
-                if host.availability.failures > MOST_LOOKS:
-                    del self._hosts[host.peer]
-                    self._note()
-                    return
-                wait = host.availability.missed()
-                continue
+            if not self._is_kept(host):
+                return
             try:
                 async with within(self._timeout):
                     await host.connection.ask(Kind.PING)
@@ -301,8 +295,4 @@ class RemoteExperts:
                 wait = host.availability.missed()
             else:
                 host.availability.found()
-                self._note()
-                return
-
-    def _note(self) -> None:
-        self._out = frozenset(peer for peer, host in self._hosts.items() if host.availability.is_out)
+        self._is_kept(host)

@@ -23,7 +23,7 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.worker import BUSY, Worker
 from experts.remote import wire
-from experts.remote.greeting import HANDLE, Greeting, HelloRefused
+from experts.remote.greeting import HANDLE, Greeting
 from experts.remote.wire import Answer, Hello, Kind, Request, Result
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
@@ -112,7 +112,7 @@ class ExpertService:
     ) -> tuple[Hello, str]:
         limits, strangers = self._limits, self._strangers
         if list(strangers.values()).count(peer_id) >= limits.strangers_of_a_peer:
-            raise HelloRefused(f"more than {limits.strangers_of_a_peer} streams without a hello")
+            raise ValueError(f"more than {limits.strangers_of_a_peer} streams without a hello")
         if self._users.total() >= limits.streams:
             raise NoRoom("too many streams")
         if len(strangers) >= limits.strangers:  # a hello comes with its stream: silent ones keep no newcomer out
@@ -124,7 +124,7 @@ class ExpertService:
             async with within(limits.hello):
                 hello, _ = await wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
         except asyncio.TimeoutError:
-            raise HelloRefused("no hello came") from None
+            raise ValueError("no hello came") from None
         finally:
             strangers.pop(task, None)
         user = self._greeting.check(hello, peer_id)
@@ -137,10 +137,10 @@ class ExpertService:
         self, peer_id: PeerID, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         limits = self._limits
-        answering = _Answering(writer, limits.requests, limits.stall)
+        room, tasks = asyncio.Semaphore(limits.requests), Tasks()
         try:
             while True:
-                await answering.room()
+                await room.acquire()
                 try:
                     request, payload = await wire.read_message(
                         reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.arrive, self._receiving
@@ -150,12 +150,31 @@ class ExpertService:
                 self._greeting.user(peer_id, hello.shown)  # the pass may have expired, or its user be banned
                 if request.kind in (Kind.FORWARD, Kind.BACKWARD):
                     calls = wire.calls_of(request, payload, user, self._settings, limits)
-                    answering.begin(self._computed(request, calls))
+                    answering = self._computed(request, calls)
                 else:
                     wire.check_parts(request.parts)
-                    answering.begin(self._looked_up(request, user))
+                    answering = self._looked_up(request, user)
+                tasks.begin(self._write(answering, writer, room))
         finally:
-            await answering.close()
+            await tasks.cancel()
+
+    async def _write(
+        self,
+        answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]],
+        writer: asyncio.StreamWriter,
+        room: asyncio.Semaphore,
+    ) -> None:
+        """Write an answer when it is there; then there is room for another request."""
+        try:
+            answer, payload = await answering
+            writer.write(wire.message(answer, *payload))
+            async with within(self._limits.stall):
+                await writer.drain()
+        except UNREACHED as error:
+            logger.debug(f"an answer was not taken: {error!r}")
+            writer.transport.abort()
+        finally:
+            room.release()
 
     async def _computed(self, request: Request, calls: list[Call]) -> tuple[Answer, list[bytes]]:
         if self.leaves:
@@ -199,36 +218,3 @@ class ExpertService:
             for part, outcome in zip(request.parts, outcomes, strict=True)
         )
         return Answer(request.number, results), [outcome.data for outcome in outcomes]
-
-
-class _Answering:
-    """Requests of one stream that are being answered."""
-
-    def __init__(self, writer: asyncio.StreamWriter, most: int, stall: float):
-        self._writer, self._stall = writer, stall
-        self._room = asyncio.Semaphore(most)
-        self._tasks = Tasks()
-
-    async def room(self) -> None:
-        """Wait until another request may be read."""
-        await self._room.acquire()
-
-    def begin(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
-        """Write the answer when it is there."""
-        self._tasks.begin(self._write(answering))
-
-    async def close(self) -> None:
-        """End all of them."""
-        await self._tasks.cancel()
-
-    async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, list[bytes]]]) -> None:
-        try:
-            answer, payload = await answering
-            self._writer.write(wire.message(answer, *payload))
-            async with within(self._stall):
-                await self._writer.drain()
-        except UNREACHED as error:
-            logger.debug(f"an answer was not taken: {error!r}")
-            self._writer.transport.abort()
-        finally:
-            self._room.release()

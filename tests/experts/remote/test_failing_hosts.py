@@ -57,24 +57,6 @@ def test_a_silent_host_is_back_when_it_computes_again_and_not_before(
     assert set(caller.forward({A: rows()})) == {A}
 
 
-def test_a_silent_host_that_leaves_the_table_and_comes_back_is_not_forgiven(
-    hosts: SmallHosts, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(availability, "FIRST_LOOK", 0.01)
-    host = hosts.host([A])
-    caller = hosts.caller(host)
-    assert set(caller.forward({A: rows()})) == {A}
-    with held_up(host):
-        caller._timeout = 0.2
-        assert caller.forward({A: rows()}) == {}
-        caller.use({})
-        caller.use({A: host.p2p.peer_id})
-        hosts.loop.call(asyncio.sleep(0))  # the loop has taken in both
-        assert not caller.alive()
-        caller._timeout = 60.0
-    wait_until(caller.alive, "a look that was answered")
-
-
 def test_a_ping_is_answered_by_the_thread_that_computes(hosts: SmallHosts):
     host = hosts.host([A])
     caller = hosts.caller(host)
