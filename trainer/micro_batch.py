@@ -38,13 +38,19 @@ class Pace:
     micro_batch: int
     samples_per_second: float
     precision: Precision
+    asked: int | None = None  # by --micro-batch
 
     def describe(self) -> str:
         """One line for the volunteer."""
         dtype = str(self.precision.dtype).removeprefix("torch.")
         speed = self.samples_per_second
-        return _("Computing {n} samples at a time in {format}: {speed} samples/s.").format(
-            n=self.micro_batch, format=dtype, speed=f"{speed:.1f}" if speed < 10 else f"{speed:.0f}"
+        told = _("Computing {n} samples at a time in {format}: {speed} samples/s.")
+        if self.asked not in (None, self.micro_batch):
+            told += " " + _(
+                "That is the most that one peer may bring to a global step, and --micro-batch {asked} is more."
+            )
+        return told.format(
+            n=self.micro_batch, format=dtype, speed=f"{speed:.1f}" if speed < 10 else f"{speed:.0f}", asked=self.asked
         )
 
 
@@ -86,7 +92,7 @@ def find_pace(
         told = _("{device}: a micro-batch of {n} does not fit into memory; try --device cpu or --micro-batch {few}")
         raise DeviceError(told.format(device=device, n=size, few=min(FIRST, size // 2)))
     batches.set_batch_size(size)
-    return Pace(size, speed, Precision(device, dtype))
+    return Pace(size, speed, Precision(device, dtype), micro_batch)
 
 
 def first_of(sizes: tuple[int, ...]) -> int:
@@ -94,20 +100,18 @@ def first_of(sizes: tuple[int, ...]) -> int:
     return max(sizes[0], min(FIRST, sizes[-1]))
 
 
-def best_size(
-    seconds: Callable[[int], float | None], sizes: tuple[int, ...] = SIZES, longest: float = LONGEST_STEP
-) -> tuple[int, float]:
+def best_size(seconds: Callable[[int], float | None], sizes: tuple[int, ...] = SIZES) -> tuple[int, float]:
     """The size to use and its samples per second, 0.0 if not even the smallest fits into memory.
 
     Args:
         seconds: the time of a step of so many samples, or None if it does not fit into memory.
-        sizes: in growing order, each twice the one before; the smallest is used even if it takes longer than `longest`
-            seconds.
+        sizes: in growing order, each twice the one before; the smallest is used even if it takes longer than
+            `LONGEST_STEP`.
     """
     best = first_of(sizes)
     taken = seconds(best) or math.inf
-    if taken > longest:
-        while best > sizes[0] and taken > longest:
+    if taken > LONGEST_STEP:
+        while best > sizes[0] and taken > LONGEST_STEP:
             shorter = seconds(best // 2) or math.inf
             if shorter > SHORTER * taken:
                 break
@@ -116,7 +120,7 @@ def best_size(
     speed = best / taken
     for size in sizes[sizes.index(best) + 1 :]:
         taken = seconds(size) or math.inf
-        if taken > longest or size / taken < speed * WORTH_IT:
+        if taken > LONGEST_STEP or size / taken < speed * WORTH_IT:
             break
         best, speed = size, size / taken
     return best, speed
@@ -162,15 +166,15 @@ def memory_full(device: torch.device) -> DeviceError:
     return DeviceError(told.format(device=device))
 
 
-def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, repeats: int = 2) -> float | None:
-    """Seconds of a forward and backward pass and of handing the gradient over, the best of `repeats` after a warm-up.
+def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision) -> float | None:
+    """Seconds of a forward and backward pass and of handing the gradient over, the better of two after a warm-up.
 
     None: out of memory.
     """
     best = float("inf")
     try:
         gradient = GradientVector(list(model.parameters()))
-        for attempt in range(repeats + 1):
+        for attempt in range(3):
             began = time.perf_counter()
             with precision.autocast():
                 loss = model(batch).loss

@@ -1,6 +1,6 @@
 """How many samples at once, and in which number format."""
 
-from collections.abc import Callable
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,44 +29,14 @@ from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
 
 
-def clock(seconds: dict[int, float | None]) -> tuple[Callable[[int], float | None], list[int]]:
-    tried: list[int] = []
-
-    def take(size: int) -> float | None:
-        tried.append(size)
-        return seconds[size]
-
-    return take, tried
-
-
-def test_it_grows_while_larger_is_faster() -> None:
-    assert best_size(lambda size: 0.1 + 0.001 * size, sizes=(4, 8, 16)) == (16, pytest.approx(16 / 0.116))
-
-
-def test_it_stops_where_growing_no_longer_pays() -> None:
-    take, tried = clock({4: 0.1, 8: 0.12, 16: 0.236, 32: 0.1})
-    assert best_size(take, sizes=(4, 8, 16, 32)) == (8, pytest.approx(8 / 0.12))
-    assert tried == [4, 8, 16]
-
-
-def test_it_stops_before_a_step_takes_too_long() -> None:
-    take, _ = clock({4: 0.9, 8: LONGEST_STEP + 0.01, 16: 0.1})
-    assert best_size(take, sizes=(4, 8, 16))[0] == 4
-
-
-def test_it_stops_where_memory_ends() -> None:
-    take, tried = clock({4: 0.1, 8: 0.1, 16: None})
-    assert best_size(take, sizes=(4, 8, 16, 32))[0] == 8
-    assert tried == [4, 8, 16]
-
-
-def test_the_smallest_size_is_used_on_the_slowest_device_too() -> None:
-    assert best_size(lambda size: 10.0 * size) == (1, pytest.approx(0.1))
-
-
 @pytest.mark.parametrize(
     ("seconds", "found"),
     [
+        ({4: 0.1, 8: 0.12, 16: 0.14, 32: 0.18, 64: 0.26, 128: 0.42, 256: 0.74}, 256),
+        ({4: 0.1, 8: 0.12, 16: 0.236}, 8),  # hardly faster
+        ({4: 0.9, 8: LONGEST_STEP + 0.01}, 4),
+        ({4: 0.1, 8: 0.1, 16: None}, 8),
+        ({4: 40.0, 2: 20.0, 1: 10.0}, 1),
         ({4: LONGEST_STEP + 0.1, 2: LONGEST_STEP - 0.4}, 2),
         ({4: None, 2: LONGEST_STEP - 0.4}, 2),
         ({4: None, 2: 3.0, 1: 1.6}, 1),
@@ -74,11 +44,16 @@ def test_the_smallest_size_is_used_on_the_slowest_device_too() -> None:
         ({4: None, 2: None, 1: None}, 1),
     ],
 )
-def test_smaller_sizes_are_tried_only_where_the_first_is_too_slow_or_too_large(
+def test_larger_sizes_are_tried_while_that_pays_and_smaller_ones_where_the_first_is_too_slow_or_too_large(
     seconds: dict[int, float | None], found: int
 ) -> None:
-    take, tried = clock(seconds)
-    assert best_size(take)[0] == found
+    tried: list[int] = []
+
+    def take(size: int) -> float | None:
+        tried.append(size)
+        return seconds[size]
+
+    assert best_size(take) == (found, pytest.approx(found / (seconds[found] or math.inf)))
     assert tried == list(seconds)
 
 
@@ -256,3 +231,4 @@ def test_a_micro_batch_is_not_more_than_a_peer_may_bring(
     with BatchPrefetcher(documents * 20, tokenizer, run, batch_size=4, seed=0) as feed:
         found = find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), given, target_batch_size=40)
     assert found.micro_batch == expected
+    assert ("one peer may bring to a global step, and --micro-batch 256 is more" in found.describe()) == (given == 256)
