@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from concurrent.futures import TimeoutError as NoAnswer
 
 from hivemind.dht import DHT
+from hivemind.p2p import P2P
 
 from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.grid import size
-from experts.host.settings import ExpertSettings, settings_of
+from experts.host.settings import settings_of
 from experts.layer.mixture import BatchCounts
 from experts.remote.following import follow
 from experts.remote.remote_experts import CallCounts, RemoteExperts
@@ -33,7 +34,11 @@ def open_experts(
     if settings is None or run.experts is None:
         return None
     directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
-    return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate, hurries=hurries)
+    loop = LoopThread("experts")  # of their own, so that calls and the averaging do not hold each other up
+    p2p = loop.call(join_daemon(dht))
+    caller = RemoteExperts(loop, p2p, gate, fingerprint, settings, run.experts.timeout, hurries=hurries)
+    loop.begin(follow(directory, caller))
+    return ReachedExperts(loop, p2p, caller, size(settings.grid))
 
 
 def summary(calls: CallCounts, batches: BatchCounts) -> str:
@@ -47,30 +52,14 @@ def summary(calls: CallCounts, batches: BatchCounts) -> str:
 
 
 class ReachedExperts:
-    """Calls have an event loop of their own, so that they and the averaging do not hold each other up.
+    """Calls to experts, which go on until they are closed.
 
     Args:
-        fingerprint: of the run.
-        timeout: seconds that a forward or a backward waits for hosts.
-        hurries: see `RemoteExperts`.
+        size: how many experts the grid has room for.
     """
 
-    def __init__(
-        self,
-        directory: Directory,
-        fingerprint: str,
-        settings: ExpertSettings,
-        timeout: float,
-        dht: DHT,
-        gate: Gate,
-        *,
-        hurries: bool = True,
-    ):
-        self._size = size(settings.grid)
-        self._loop = LoopThread("experts")
-        self._p2p = self._loop.call(join_daemon(dht))
-        self.caller = RemoteExperts(self._loop, self._p2p, gate, fingerprint, settings, timeout, hurries=hurries)
-        self._loop.begin(follow(directory, self.caller))
+    def __init__(self, loop: LoopThread, p2p: P2P, caller: RemoteExperts, size: int):
+        self._loop, self._p2p, self.caller, self._size = loop, p2p, caller, size
 
     @property
     def answering(self) -> tuple[int, int]:

@@ -6,12 +6,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from experts.host.settings import ExpertSettings
+from swarm.run_file import ExpertsSection, RunFile
 from trainer import experts
-from trainer.experts import ReachedExperts
+from trainer.experts import open_experts
 
 
-def test_the_connection_to_libp2p_is_closed_although_a_look_into_the_dht_does_not_end(monkeypatch: pytest.MonkeyPatch):
+def test_the_connection_to_libp2p_is_closed_although_a_look_into_the_dht_does_not_end(
+    run: RunFile, monkeypatch: pytest.MonkeyPatch
+):
     looks, answered, closed = threading.Event(), threading.Event(), threading.Event()
 
     async def shutdown() -> None:
@@ -27,8 +29,9 @@ def test_the_connection_to_libp2p_is_closed_although_a_look_into_the_dht_does_no
 
     monkeypatch.setattr(experts, "join_daemon", joined)
     monkeypatch.setattr(experts, "CLOSING", 0.1)
-    settings = ExpertSettings(grid=(2, 2), width=4, hidden=8)
-    reached = ReachedExperts(Mock(read=read), "0123abcd", settings, 1.0, Mock(), Mock())
+    monkeypatch.setattr(experts, "Directory", Mock(return_value=Mock(read=read)))
+    reached = open_experts(run.model_copy(update={"experts": ExpertsSection()}), "0123abcd", Mock(), Mock())
+    assert reached is not None
     try:
         assert looks.wait(60.0)
         reached.close()

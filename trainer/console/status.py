@@ -1,15 +1,11 @@
 """What a peer does, in the few words of its console."""
 
-from typing import TYPE_CHECKING
-
+from averaging.shell.shell import Progress
 from swarm.language import _
-
-if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
-    from averaging.shell.shell import Progress
-    from trainer.pausing.decision import Pause
+from trainer.pausing.decision import Pause
 
 
-def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool, lacks_text: bool = False) -> str:
+def status_of(progress: Progress, pause: Pause | None = None, *, has_state: bool, lacks_text: bool = False) -> str:
     """What a peer does, in a few words."""
     if pause is not None:
         return _("pausing: {reason}").format(reason=pause.reason)

@@ -53,7 +53,10 @@ class BatchPrefetcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """Stop the thread; waits at most a second for it."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
 
     def set_batch_size(self, batch_size: int) -> None:
         """Samples in the batches from now on; those that were ready are dropped."""
@@ -96,12 +99,6 @@ class BatchPrefetcher:
             raise item
         self._first = self._first and item is None
         return item
-
-    def close(self) -> None:
-        """Stop the thread; waits at most a second for it."""
-        self._closed.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=1.0)
 
     def _work(self) -> None:
         try:
@@ -160,9 +157,5 @@ def _by_length(pool: list[Instance], size: int, rng: np.random.Generator) -> lis
     """Batches of similar length in random order; which instances meet is random among equal lengths."""
     order = rng.permutation(len(pool))
     ordered = sorted((pool[i] for i in order), key=lambda one: len(one.first) + len(one.second))
-    batches = _chunks(ordered, size)
+    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _chunks(instances: list[Instance], size: int) -> list[list[Instance]]:
-    return [instances[start : start + size] for start in range(0, len(instances), size)]

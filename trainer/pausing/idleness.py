@@ -42,15 +42,9 @@ class LinuxIdleness:
         clock: unix time, seconds, as logind and files have it.
     """
 
-    def __init__(
-        self,
-        devices: Path = DEVICES,
-        clock: Callable[[], float] = time.time,
-        system: Bus | None = None,
-        session: Bus | None = None,
-    ):
+    def __init__(self, devices: Path = DEVICES, clock: Callable[[], float] = time.time):
         self._devices, self._clock = devices, clock
-        self._system, self._session = system or Bus("SYSTEM"), session or Bus("SESSION")
+        self._system, self._session = Bus("SYSTEM"), Bus("SESSION")
 
     def __call__(self) -> float | None:
         """Seconds; None: it cannot be known now."""

@@ -53,7 +53,7 @@ def watch_for(
     machine = Machine(wishes, traffic, order, on_page)
     if is_first:
         machine.check()
-    return PauseWatch(wishes, machine.facts, machine.carried, machine.keep_traffic)
+    return PauseWatch(wishes, machine.facts, traffic)
 
 
 def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> bool:

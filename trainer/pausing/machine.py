@@ -41,13 +41,12 @@ class Machine:
         on_page: Callable[[], bool] = lambda: False,
         *,
         idleness: Callable[[], float | None] | None = None,
-        system: Bus | None = None,
     ):
         self._wishes, self._on_page, self._traffic = wishes, on_page, traffic
         # not by `Path`, which raises in a folder of another user; no shell fills in the ~ of --pause-file=~/pause
         self._order = None if order is None else os.path.expanduser(order)  # noqa: PTH111
         self._idleness = idleness or idleness_of_this_machine()
-        self._system = system or Bus("SYSTEM")
+        self._system = Bus("SYSTEM")
 
     def facts(self) -> Facts:
         """As they are now."""
@@ -60,16 +59,6 @@ class Machine:
             is_ordered=self._order is not None and os.path.exists(self._order),  # noqa: PTH110
             is_paused_on_page=self._on_page(),
         )
-
-    def carried(self, total: int) -> None:
-        """Averaging has carried so many bytes since the process began."""
-        if self._traffic is not None:
-            self._traffic.carried(total)
-
-    def keep_traffic(self) -> None:
-        """Write down what was carried today: this process ends."""
-        if self._traffic is not None:
-            self._traffic.save()
 
     def check(self) -> None:
         """See that this machine tells what the wishes ask for.

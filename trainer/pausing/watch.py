@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from trainer.pausing.daily_traffic import DailyTraffic
 from trainer.pausing.decision import Cause, Facts, Pause, reason_to_pause
 from trainer.pausing.driver import Read
 from trainer.pausing.duty_cycle import MEASURE_EVERY, DutyCycle
@@ -26,8 +27,7 @@ class PauseWatch:
 
     Args:
         read: the facts of this machine.
-        carried: is told how many bytes averaging has carried since the process began.
-        keep: writes down what the next process has to know.
+        daily: is told how many bytes averaging has carried; None: there is no limit for it.
         clock: monotonic seconds.
         now: the local time.
     """
@@ -36,14 +36,13 @@ class PauseWatch:
         self,
         wishes: Wishes | None = None,
         read: Callable[[], Facts] = Facts,
-        carried: Callable[[int], None] = lambda total: None,
-        keep: Callable[[], None] = lambda: None,
+        daily: DailyTraffic | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime.datetime] = datetime.datetime.now,
     ):
         self.wishes = wishes or Wishes()
-        self._read, self._carried, self._keep, self._clock, self._now = read, carried, keep, clock, now
+        self._read, self._daily, self._clock, self._now = read, daily, clock, now
         self._newest: tuple[Pause, float] | None = None  # and since when this peer has paused
         self._forbidden_since: float | None = None  # by a limit of the GPU
         self._driver: Read | None = None
@@ -67,7 +66,8 @@ class PauseWatch:
 
     def look(self) -> Pause | None:
         """Look once."""
-        self._carried(self._traffic())
+        if self._daily is not None:
+            self._daily.carried(self._traffic())
         pause = reason_to_pause(self._now(), self._read(), self.wishes) or self._limit_not_held()
         before = self._newest
         self._newest = None if pause is None else (pause, self._clock() if before is None else before[1])
@@ -103,7 +103,8 @@ class PauseWatch:
     def stop(self) -> None:
         """Look no more."""
         self._ended.set()
-        self._keep()
+        if self._daily is not None:
+            self._daily.save()
 
     def _keep_looking(self) -> None:
         failing = set()
