@@ -39,11 +39,6 @@ class Candidate:
     model: Model
     how: str
 
-    @property
-    def name(self) -> str:
-        """As the table shows it."""
-        return self.model.name
-
 
 @dataclass(frozen=True)
 class Tuned:
@@ -85,7 +80,7 @@ class Comparison:
             open_reader(candidate.model, self._settings.max_length)
             if candidate.how == AS_IT_IS:
                 known = self._task.predictable(label_names(finished(candidate.model, self._task)).values())
-                for line in warnings_about_labels(known, (self._data.test,), candidate.name):
+                for line in warnings_about_labels(known, (self._data.test,), candidate.model.name):
                     self._progress.say(line)
 
     def add(self, candidate: Candidate) -> Tuned | None:
@@ -102,8 +97,8 @@ class Comparison:
             if not is_memory_full(error):
                 raise
             raise ModelError(
-                f"{candidate.name}: --batch-size {self._settings.batch_size} does not fit into the GPU's memory; give "
-                "a smaller --batch-size or --max-length"
+                f"{candidate.model.name}: --batch-size {self._settings.batch_size} does not fit into the GPU's memory; "
+                "give a smaller --batch-size or --max-length"
             ) from None
         return None
 
@@ -154,7 +149,7 @@ class Comparison:
             from_scratch=candidate.how == FROM_SCRATCH,
             with_experts=candidate.how == WITH_EXPERTS,
         )
-        title = f"{candidate.name}, {candidate.how}, seed {seed}" + (
+        title = f"{candidate.model.name}, {candidate.how}, seed {seed}" + (
             f", rate {rate:g}" if len(self._settings.learning_rates) > 1 else ""
         )
         splits = encoded[TRAIN], encoded[VALIDATION]
@@ -178,7 +173,7 @@ class Comparison:
         encoded = {TEST: self._task.encode(self._data.test.examples, reader.tokenizer, reader.max_length)}
         test, score = self._test(model, reader, encoded[TEST]), self._task.scores[0]
         self._record(candidate, model, encoded, [SeedResult(test)])
-        self._progress.say(f"{candidate.name}, {candidate.how}: {score} {test[score]:.1%}")
+        self._progress.say(f"{candidate.model.name}, {candidate.how}: {score} {test[score]:.1%}")
 
     def _test(self, model: PreTrainedModel, reader: Reader, encoded: Encoded) -> Scores:
         return self._task.score(encoded.truth, predict(model, self._task, reader, encoded, self._settings.batch_size))
@@ -198,12 +193,12 @@ class Comparison:
             parts = ", ".join(
                 f"{number:,} of {len(encoded[name].examples):,} in {name}" for name, number in cut.items()
             )
-            self._progress.say(f"{candidate.name}: examples longer than it reads were cut: {parts}")
+            self._progress.say(f"{candidate.model.name}: examples longer than it reads were cut: {parts}")
         # random weights were at no global step
         of_run = candidate.how != FROM_SCRATCH
         step, run = (candidate.model.step, candidate.model.run) if of_run else (None, None)
         parameters = count_parameters(model)
-        self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
+        self._results.append(ModelResult(candidate.model.name, candidate.how, step, parameters, cut, tuple(runs), run))
 
     def _report_data(self, warnings: Sequence[str]) -> None:
         for line in (*self._data.notes, *warnings):

@@ -73,7 +73,7 @@ def evaluate(
             except Exception:
                 if candidate.model.folder.exists() or (candidate == candidates[-1] and not comparison.results().models):
                     raise
-                line = f"{candidate.name}: left out, as {candidate.model.folder} was removed meanwhile"
+                line = f"{candidate.model.name}: left out, as {candidate.model.folder} was removed meanwhile"
                 console.print(escape(line), soft_wrap=True, highlight=False)
     finally:  # whatever stops a later model, the finished ones have taken hours
         publish(comparison.results(), console, json_file, picture)

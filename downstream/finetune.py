@@ -6,8 +6,9 @@ from rich.console import Console
 
 from downstream.comparison import Candidate, Comparison, Tuned
 from downstream.data.loading import DataOptions, load_data
+from downstream.heads import save
 from downstream.models import check_pretrained, find_models
-from downstream.report.output import check_file, check_model_folder, save_model
+from downstream.report.output import check_file, check_model_folder
 from downstream.report.results import FINE_TUNED, FROM_SCRATCH, WITH_EXPERTS, Results, publish
 from downstream.tasks.task import Task
 from downstream.training import Settings
@@ -59,7 +60,7 @@ def finetune(
             comparison.add(Candidate(pretrained, FROM_SCRATCH))
     finally:  # whatever stops the second model or cannot be written, the first one has taken hours
         try:
-            save_model(tuned, out)
+            save(tuned.model, tuned.reader.tokenizer, out)
         finally:
             publish(comparison.results(), console, json_file)
     how_to = usage(task, out, tuned.reader.max_length, with_experts=with_experts)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from transformers import AutoConfig, PreTrainedModel, set_seed
 
 from downstream.errors import ModelError
@@ -14,6 +15,7 @@ from downstream.tasks.task import Task
 from downstream.with_experts import add_experts, files_of_experts, term_of
 from experts.layer.released_term import split
 from swarm.errors import TokenizerError, in_a_line
+from swarm.files import whole_directory
 from tokenizer.loading import read_tokenizer
 
 if TYPE_CHECKING:
@@ -100,8 +102,8 @@ def new_head(
             if (own := getattr(config, name)) is not None:  # none of its own: another one's counts
                 setattr(config, name, max(own, dropout))
         if from_scratch:
-            return task.auto_class().from_config(config, dtype=torch.float32, trust_remote_code=False)
-        loaded, report = task.auto_class().from_pretrained(
+            return _auto_class(task).from_config(config, dtype=torch.float32, trust_remote_code=False)
+        loaded, report = _auto_class(task).from_pretrained(
             model.folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except Exception as error:
@@ -122,7 +124,7 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
         ModelError: its files do not belong together.
     """
     try:
-        loaded, report = task.auto_class().from_pretrained(
+        loaded, report = _auto_class(task).from_pretrained(
             model.folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except Exception as error:
@@ -139,12 +141,22 @@ def label_names(model: PreTrainedModel) -> dict[int, str]:
 
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
-    """Write what `transformers.pipeline` loads into an existing folder, and beside it the model's experts."""
+    """Write a folder that `transformers.pipeline` loads, and the model's experts if it has any; whole or not at all.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
     _, ordinary = split(model.state_dict())
-    model.save_pretrained(folder, state_dict=ordinary)
-    if (term := term_of(model)) is not None:
-        term.save(folder)
-    tokenizer.save_pretrained(folder)
+    with whole_directory(folder.absolute()) as partial:
+        model.save_pretrained(partial, state_dict=ordinary)
+        if (term := term_of(model)) is not None:
+            term.save(partial)
+        tokenizer.save_pretrained(partial)
+
+
+def _auto_class(task: Task) -> Any:
+    """The class of Transformers that finds a model with the task's head for a configuration."""
+    return getattr(transformers, f"AutoModel{task.head}")
 
 
 def _check_loaded(model: Model, missing: Sequence[str], mismatched: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from torch.utils.data import SequentialSampler
 from transformers import (
     PreTrainedModel,
@@ -175,7 +176,7 @@ def _trainer(
     trainer = _Trainer(
         model=model,
         args=settings,
-        data_collator=task.collator(reader.tokenizer),
+        data_collator=getattr(transformers, task.collator)(reader.tokenizer),
         processing_class=reader.tokenizer,
         preprocess_logits_for_metrics=_choose,
         **more,

@@ -1,16 +1,14 @@
-"""Checks, before hours of work, that results can be written, and saves a fine-tuned model."""
+"""Checks, before hours of work, that results and a fine-tuned model can be written."""
 
 import json
 from pathlib import Path
 
-from downstream.comparison import Tuned
 from downstream.errors import ModelError
-from downstream.heads import save
 from downstream.models import CONFIG
 from downstream.tasks.task import Task
 from experts.file_names import EXPERTS, MIXTURE
 from swarm.errors import StorageError
-from swarm.files import check_writable, foreign_entry, storage_errors, whole_directory
+from swarm.files import check_writable, foreign_entry, storage_errors
 from tokenizer.loading import SAVED
 
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
@@ -56,16 +54,6 @@ def check_model_folder(folder: Path, task: Task) -> None:
             "deleted; give a new folder with --out"
         )
     check_writable(folder)
-
-
-def save_model(tuned: Tuned, folder: Path) -> None:
-    """Write a folder that `transformers.pipeline` loads, and the model's experts if it has any; whole or not at all.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
-    with whole_directory(folder.absolute()) as partial:
-        save(tuned.model, tuned.reader.tokenizer, partial)
 
 
 def _is_fine_tuned(folder: Path, task: Task) -> bool:

@@ -18,6 +18,7 @@ class Classification(Task):
 
     name = "classify"
     head = "ForSequenceClassification"
+    collator = "DataCollatorWithPadding"
     pipeline = "text-classification"
     scores = ("macro_f1", "accuracy")  # the first chooses epochs: accuracy is high where rare labels are never given
     input_columns = ("text",)
@@ -71,15 +72,3 @@ class Classification(Task):
             "accuracy": float(accuracy_score(true, given)),
             "macro_f1": float(f1_score(true, given, average="macro", zero_division=0)),
         }
-
-    def auto_class(self) -> Any:
-        """`AutoModelForSequenceClassification`."""
-        from transformers import AutoModelForSequenceClassification
-
-        return AutoModelForSequenceClassification
-
-    def collator(self, tokenizer: "PreTrainedTokenizerFast") -> Any:
-        """Pads inputs."""
-        from transformers import DataCollatorWithPadding
-
-        return DataCollatorWithPadding(tokenizer)

@@ -24,6 +24,7 @@ class NamedEntities(Task):
 
     name = "ner"
     head = "ForTokenClassification"
+    collator = "DataCollatorForTokenClassification"
     pipeline = "token-classification"
     scores = ("f1", "accuracy", "precision", "recall")
     input_columns = ("tokens", "words")
@@ -105,18 +106,6 @@ class NamedEntities(Task):
             "precision": float(precision),
             "recall": float(recall),
         }
-
-    def auto_class(self) -> Any:
-        """`AutoModelForTokenClassification`."""
-        from transformers import AutoModelForTokenClassification
-
-        return AutoModelForTokenClassification
-
-    def collator(self, tokenizer: "PreTrainedTokenizerFast") -> Any:
-        """Pads inputs and tags."""
-        from transformers import DataCollatorForTokenClassification
-
-        return DataCollatorForTokenClassification(tokenizer)
 
 
 def _split_in_bio(split: Split) -> Split:

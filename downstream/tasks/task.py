@@ -49,6 +49,8 @@ class Task(ABC):
     name: ClassVar[str]
     head: ClassVar[str]
     """How the names of the classes of Transformers end that have this head."""
+    collator: ClassVar[str]
+    """What Transformers calls the collator that makes a batch of features."""
     pipeline: ClassVar[str]
     """What Transformers calls a pipeline for this task."""
     scores: ClassVar[tuple[str, ...]]
@@ -111,14 +113,6 @@ class Task(ABC):
     @abstractmethod
     def score(self, truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:
         """How good predictions are, by the names in `scores`."""
-
-    @abstractmethod
-    def auto_class(self) -> Any:
-        """The class of Transformers that finds a model with this head for a configuration."""
-
-    @abstractmethod
-    def collator(self, tokenizer: "PreTrainedTokenizerFast") -> Any:
-        """The collator that makes a batch of features."""
 
     def value(self, row: Row, asked: str | None, customary: tuple[str, ...], option: str) -> Any:
         """The value of a column: the one asked for, or the first customary one that the row has.

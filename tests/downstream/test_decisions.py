@@ -56,7 +56,7 @@ def model(name: str, head: str | None = None) -> Model:
 
 def test_finished_models_are_measured_as_they_are_and_others_fine_tuned():
     pretrained, finished = model("a"), model("b", "ForTokenClassification")
-    assert [(one.name, one.how) for one in candidates_of([finished, pretrained], from_scratch=True)] == [
+    assert [(one.model.name, one.how) for one in candidates_of([finished, pretrained], from_scratch=True)] == [
         ("a", FROM_SCRATCH),
         ("b", AS_IT_IS),
         ("a", FINE_TUNED),

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,62 +89,43 @@ def test_a_new_head_keeps_the_pretrained_weights_and_from_scratch_does_not(pretr
     assert drawn.shape == saved.shape
 
 
-def test_a_folder_without_weights_is_named(copied: Path):
-    (copied / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"has no weights, as model\.safetensors"):
-        use(copied, NamedEntities())
-
-
-def test_a_folder_that_is_no_model_is_named(tmp_path: Path):
-    with pytest.raises(ModelError, match=r"is no model, it has no config\.json"):
-        find_models(str(tmp_path))
-
-
-@pytest.mark.parametrize("content", ["{", "[]", ""])
-def test_a_broken_configuration_is_named(copied: Path, content: str):
-    (copied / "config.json").write_text(content)
-    with pytest.raises(ModelError, match=r"config\.json: .*download it again"):
-        use(copied, NamedEntities())
-
-
-def test_a_model_without_a_tokenizer_is_named_where_transformers_would_make_an_empty_one(copied: Path):
-    for file in copied.glob("tokenizer*"):
+def without_tokenizer(folder: Path) -> None:
+    for file in folder.glob("tokenizer*"):
         file.unlink()
-    with pytest.raises(ModelError, match=r"has no tokenizer; put the tokenizer\.json"):
-        use(copied, NamedEntities())
 
 
-def test_a_tokenizer_without_a_fast_version_is_named(copied: Path):
-    (copied / "tokenizer.json").unlink()
-    (copied / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
-    (copied / "vocab.txt").write_text("a\n")  # Canine reads code points and has none
-    with pytest.raises(ModelError, match=r"not a fast tokenizer; its folder must hold a tokenizer\.json"):
-        use(copied, NamedEntities())
+def without_fast_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
+    (folder / "vocab.txt").write_text("a\n")  # Canine reads code points and has none
 
 
-def test_a_tokenizer_of_another_model_is_named(copied: Path):
-    change(copied, vocab_size=8)
-    with pytest.raises(ModelError, match="tokens but the model knows 8; put the tokenizer there"):
-        use(copied, NamedEntities())
-
-
-def test_weights_cut_short_are_named(copied: Path):
-    os.truncate(copied / "model.safetensors", 1000)
-    with pytest.raises(ModelError, match="cannot be used"):
-        use(copied, NamedEntities())
-
-
-def test_weights_of_another_shape_are_named_where_transformers_would_draw_random_ones(copied: Path):
-    change(copied, hidden_size=64)
-    with pytest.raises(ModelError, match=r"do not belong together|cannot be used"):
-        use(copied, NamedEntities())
-
-
-def test_missing_weights_are_named_where_transformers_would_draw_random_ones(copied: Path):
-    tensors = load_file(copied / "model.safetensors")
+def without_a_tensor(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
     tensors.pop("albert.embeddings.word_embeddings.weight")
-    save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"1 tensors are missing .* albert\.embeddings\.word_embeddings\.weight"):
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        (lambda folder: (folder / "model.safetensors").unlink(), r"has no weights, as model\.safetensors"),
+        (lambda folder: (folder / "config.json").unlink(), r"is no model, it has no config\.json"),
+        (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: .*download it again"),
+        (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json: .*download it again"),
+        (without_tokenizer, r"has no tokenizer; put the tokenizer\.json"),  # Transformers would make an empty one
+        (without_fast_tokenizer, r"not a fast tokenizer; its folder must hold a tokenizer\.json"),
+        (lambda folder: change(folder, vocab_size=8), "tokens but the model knows 8; put the tokenizer there"),
+        (lambda folder: os.truncate(folder / "model.safetensors", 1000), "cannot be used"),
+        # here Transformers would draw random weights
+        (lambda folder: change(folder, hidden_size=64), "do not belong together|cannot be used"),
+        (without_a_tensor, r"1 tensors are missing .* albert\.embeddings\.word_embeddings\.weight"),
+        (lambda folder: change(folder, model_type="vit"), "cannot be used"),  # it sees images
+    ],
+)
+def test_what_a_model_lacks_is_named(copied: Path, break_it: Callable[[Path], object], told: str):
+    break_it(copied)
+    with pytest.raises(ModelError, match=told):
         use(copied, NamedEntities())
 
 
@@ -151,12 +133,6 @@ def test_a_model_of_masked_tokens_alone_gets_a_pooler_with_its_head(copied: Path
     AlbertForMaskedLM.from_pretrained(copied).save_pretrained(copied)
     assert not any("pooler" in name for name in load_file(copied / "model.safetensors"))
     use(copied, Classification())
-
-
-def test_an_architecture_without_such_a_head_is_named(copied: Path):
-    change(copied, model_type="vit")  # it sees images
-    with pytest.raises(ModelError, match="cannot be used"):
-        use(copied, NamedEntities())
 
 
 def test_an_architecture_with_code_of_its_own_is_refused_without_a_question(
