@@ -42,7 +42,7 @@ class HubDataset:
             try:
                 for row in dataset:
                     failures = 0
-                    yield self._document(row)
+                    yield usable(row.get(self._source.text_column))
                 return
             except Exception as error:
                 failures += 1
@@ -53,9 +53,6 @@ class HubDataset:
                 # the state is that of the last row yielded
                 dataset.load_state_dict(dataset.state_dict())
                 yield Failed(in_a_line(error))
-
-    def _document(self, row: dict[str, Any]) -> Item:
-        return usable(row.get(self._source.text_column))
 
     def _load(self, order: random.Random | None) -> Any:
         import datasets

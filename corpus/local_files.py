@@ -13,12 +13,13 @@ import random
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from corpus.source import Failed, Item, Unusable, usable
 from swarm.errors import DataError
+from swarm.files import lookup_errors
 from swarm.run_file import DataSource
 
 TEXT_SUFFIXES = (".txt", ".text")
@@ -39,8 +40,6 @@ NO_OBJECT = Unusable("not a JSON object on one line")
 PARQUET_ROWS = 256
 # Where it is cut: after the last blank line of a document's second half, else after the last line end or space of it
 CUTS = tuple(map(re.compile, (rb"\n[ \t\r]*\n", rb"\n", rb" ")))
-
-Reader = Callable[[Path, str, random.Random | None], Iterator[str | Unusable]]
 
 
 def is_supported(path: Path) -> bool:
@@ -147,13 +146,17 @@ class LocalFiles:
 
     is_remote = False
 
-    def __init__(self, path: Path, source: DataSource, read: Reader = read_file) -> None:
+    def __init__(self, path: Path, source: DataSource) -> None:
         self.name = source.name
         self._text_column = source.text_column
-        self._read_file = read
         self._files = find_files(path)
-        if len(self._files) == 1 and _is_binary(self._files[0]):
-            raise DataError(f"{self._files[0]}: a binary file, not UTF-8 text; convert it to UTF-8 text or JSON lines")
+        if len(self._files) == 1:
+            with lookup_errors(self._files[0], DataError):
+                binary = is_binary(self._files[0])
+            if binary:
+                raise DataError(
+                    f"{self._files[0]}: a binary file, not UTF-8 text; convert it to UTF-8 text or JSON lines"
+                )
 
     def one_pass(self, order: random.Random | None) -> Iterator[Item]:
         """All documents once; files, what they begin with, and row groups of Parquet files are chosen by `order`."""
@@ -171,7 +174,7 @@ class LocalFiles:
                 if len(self._files) > 1 and is_binary(file):
                     yield Unusable(f"{file.name} is a binary file, not UTF-8 text")
                     return
-                documents = self._read_file(file, self._text_column, None if order is None else random.Random(order))
+                documents = read_file(file, self._text_column, None if order is None else random.Random(order))
                 for number, item in enumerate(documents):
                     if number < done:
                         continue
@@ -188,7 +191,7 @@ def find_files(path: Path) -> list[Path]:
     Raises:
         DataError: there is nothing to read.
     """
-    try:
+    with lookup_errors(path, DataError):
         if not path.exists():
             raise DataError(f"{path}: no such file or folder; correct the path of this data source")
         if not path.is_dir():
@@ -196,8 +199,6 @@ def find_files(path: Path) -> list[Path]:
                 raise DataError(f"{path}: an empty file; give a file that holds text")
             return [path]
         files = [file for file in sorted(path.rglob("*")) if file.is_file() and is_supported(file)]
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
     files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         raise DataError(f"{path}: no corpus files in this folder; put .jsonl, .json, .parquet or .txt files there")
@@ -234,13 +235,6 @@ def _reading_order(begin: int) -> tuple[tuple[int, int], ...]:
 def _skip_line(file: BinaryIO) -> None:
     while (part := file.readline(MAX_LINE_BYTES)) and not part.endswith(b"\n"):
         pass
-
-
-def _is_binary(path: Path) -> bool:
-    try:
-        return is_binary(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _json_document(line: bytes, text_column: str) -> str | Unusable:

@@ -19,16 +19,6 @@ class NotYet:
     """No item is ready yet."""
 
 
-@dataclass(frozen=True)
-class _Broken:
-    error: Exception
-
-
-@dataclass(frozen=True)
-class _End:
-    pass
-
-
 class RemoteReader(Iterator[Item | NotYet]):
     """The items of a pass, without blocking: `NotYet` when none is ready.
 
@@ -38,7 +28,7 @@ class RemoteReader(Iterator[Item | NotYet]):
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
-        self._queue: queue.Queue[Item | _Broken | _End] = queue.Queue(READ_AHEAD)
+        self._queue: queue.Queue[Item | Exception | None] = queue.Queue(READ_AHEAD)  # at its end an error or None
         self._resume = threading.Event()
         self._closed = threading.Event()
         self._paused = False
@@ -54,10 +44,10 @@ class RemoteReader(Iterator[Item | NotYet]):
             item = self._queue.get_nowait()
         except queue.Empty:
             return NotYet()
-        if isinstance(item, _End):
+        if item is None:
             raise StopIteration
-        if isinstance(item, _Broken):
-            raise item.error
+        if isinstance(item, Exception):
+            raise item
         self._paused = isinstance(item, Failed)
         return item
 
@@ -69,7 +59,7 @@ class RemoteReader(Iterator[Item | NotYet]):
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
-        last: _Broken | _End = _End()
+        last: Exception | None = None
         try:
             for item in self._items:
                 if not self._put(item):
@@ -78,10 +68,10 @@ class RemoteReader(Iterator[Item | NotYet]):
                     self._resume.wait()
                     self._resume.clear()
         except Exception as error:
-            last = _Broken(error)
+            last = error
         self._put(last)
 
-    def _put(self, item: Item | _Broken | _End) -> bool:
+    def _put(self, item: Item | Exception | None) -> bool:
         while not self._closed.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -10,6 +10,8 @@ from swarm.errors import DataError
 # Documents in the shuffle buffer when the first one is drawn; with each drawn the buffer grows by one.
 # Hub datasets come in row groups of 100 to 1,000 documents, so that so many need no further request.
 FIRST_FILL = 256
+# In the shuffle buffer, beyond which it does not grow: ten thousand books would fill any memory
+MOST_CHARACTERS = 64_000_000
 FIRST_BACKOFF, LONGEST_BACKOFF, MOST_DOUBLINGS = 1.0, 60.0, 6
 # Unusable items before the first document after which a remote source is given up; it may be endless
 MOST_UNUSABLE = 10_000
@@ -30,7 +32,7 @@ class ShuffledSource:
             weight: how often it is drawn from, relative to the others; kept for the caller.
             seed: decides the order of the documents.
             repeat: start again at the end, in a new order.
-            buffer: documents in the shuffle buffer; None keeps their order.
+            buffer: documents in the shuffle buffer, fewer if they are long; None keeps their order.
         """
         self.name = source.name
         self.weight = weight
@@ -44,6 +46,7 @@ class ShuffledSource:
         self._capacity = max(1, buffer or 1)
         self._rng = random.Random(seed)
         self._buffer: list[str] = []
+        self._characters = 0  # in it
         self._first_skip = ""
         self._found = 0
         self._passes = 0
@@ -68,7 +71,9 @@ class ShuffledSource:
             place = self._rng.randrange(len(self._buffer))
             # taking out the last costs nothing, taking out another moves all behind it
             self._buffer[place], self._buffer[-1] = self._buffer[-1], self._buffer[place]
-            return self._buffer.pop()
+            document = self._buffer.pop()
+            self._characters -= len(document)
+            return document
         if self._is_read:
             self._end_pass()
         return None
@@ -80,7 +85,7 @@ class ShuffledSource:
 
     def _fill(self, moment: float) -> None:
         wanted = min(self._capacity, len(self._buffer) + 2 if self._buffer else FIRST_FILL)
-        while len(self._buffer) < wanted:
+        while len(self._buffer) < wanted and self._characters < MOST_CHARACTERS:
             item = next(self._items, None)
             if item is None:
                 self._is_read = True
@@ -89,6 +94,7 @@ class ShuffledSource:
                 self.failures_in_a_row = 0
                 self._found += 1
                 self._buffer.append(item)
+                self._characters += len(item)
             elif isinstance(item, Unusable):
                 self._skip(item)
             elif isinstance(item, Failed):

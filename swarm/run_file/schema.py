@@ -71,7 +71,7 @@ class DataSection(Section):
     masked_fraction: float = Field(0.15, gt=0, lt=1, description="fraction of tokens that the model has to predict")
     max_ngram: int = Field(3, ge=1, le=8, description="longest span of tokens that is masked together")
     short_sample_probability: Probability = Field(0.1, description="fraction of samples made shorter on purpose")
-    shuffle_buffer: Count = Field(10_000, description="documents held in memory to shuffle a stream")
+    shuffle_buffer: Count = Field(10_000, description="documents in memory to shuffle a stream; fewer if they are long")
 
 
 class OptimizerSection(Section):

@@ -4,7 +4,7 @@ import gzip
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -87,6 +87,26 @@ def test_the_first_document_does_not_wait_for_a_full_buffer(tmp_path: Path) -> N
     assert 21_000 < read <= 22_000
 
 
+def test_a_buffer_of_long_documents_is_no_larger_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corpus.shuffled_source.MOST_CHARACTERS", 50_000)
+    read = 0
+
+    class Books:
+        name, is_remote = "books", False
+
+        def one_pass(self, order: random.Random | None) -> Iterator[str]:
+            nonlocal read
+            for read in range(1, 1001):
+                yield f"{read}" + 999 * "a"
+
+    documents = DocumentStream(
+        [(Books(), 1.0)], seed=0, repeat=False, buffer=10_000, now=lambda: 0.0, sleep=lambda seconds: None
+    )
+    for drawn, _ in enumerate(documents):
+        assert read - drawn <= 50
+    assert drawn == 999
+
+
 def test_sources_are_drawn_from_by_weight(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", numbered("a", 10))
     write_jsonl(tmp_path / "b.jsonl", numbered("b", 1_000))
@@ -133,65 +153,30 @@ def test_null_and_binary_values_of_a_parquet_column_are_skipped(tmp_path: Path) 
 # --- what can not heal
 
 
-def make_nothing(folder: Path) -> None:
-    pass
-
-
-def make_empty_folder(folder: Path) -> None:
-    (folder / "corpus").mkdir()
-
-
-def make_folder_of_images(folder: Path) -> None:
-    (folder / "corpus").mkdir()
-    (folder / "corpus/a.png").write_bytes(b"\x89PNG")
-
-
-def make_empty_file(folder: Path) -> None:
-    (folder / "corpus").touch()
-
-
-def make_blank_file(folder: Path) -> None:
-    (folder / "corpus").write_text(" \n\n ")
-
-
-def make_binary_file(folder: Path) -> None:
-    (folder / "corpus").write_bytes(bytes(range(256)) * 100)
-
-
-def make_latin1_file(folder: Path) -> None:
-    (folder / "corpus").write_bytes("café ".encode("latin-1") * 100)
-
-
-def make_binary_folder(folder: Path) -> None:
-    (folder / "corpus").mkdir()
-    (folder / "corpus/a.txt").write_bytes(b"\0" * 100)
-    (folder / "corpus/b.txt").write_bytes(b"\0" * 100)
-
-
-def make_other_columns(folder: Path) -> None:
-    (folder / "corpus").mkdir()
-    (folder / "corpus/a.jsonl").write_text('{"body": "x"}\n' * 20_000)
-
-
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("corpus", "says"),
     [
-        (make_nothing, "no such file or folder"),
-        (make_empty_folder, "no corpus files in this folder"),
-        (make_folder_of_images, "no corpus files in this folder"),
-        (make_empty_file, "an empty file"),
-        (make_blank_file, "not one usable document"),
-        (make_binary_file, "a binary file"),
-        (make_latin1_file, "a binary file"),
-        (make_binary_folder, "a binary file"),
-        (make_other_columns, "no column 'text' but body; set text_column"),
+        (None, "no such file or folder"),
+        ({}, "no corpus files in this folder"),
+        ({"a.png": b"\x89PNG"}, "no corpus files in this folder"),
+        (b"", "an empty file"),
+        (b" \n\n ", "not one usable document"),
+        (bytes(range(256)) * 100, "a binary file"),
+        ("café ".encode("latin-1") * 100, "a binary file"),
+        ({"a.txt": bytes(100), "b.txt": bytes(100)}, "a binary file"),
+        ({"a.jsonl": b'{"body": "x"}\n' * 20_000}, "no column 'text' but body; set text_column"),
     ],
 )
 @pytest.mark.parametrize("repeat", [False, True])
 def test_a_corpus_without_text_ends_in_one_clear_line(
-    make: Callable[[Path], None], says: str, repeat: bool, tmp_path: Path
+    corpus: bytes | dict[str, bytes] | None, says: str, repeat: bool, tmp_path: Path
 ) -> None:
-    make(tmp_path)
+    if isinstance(corpus, dict):
+        (tmp_path / "corpus").mkdir()
+        for name, content in corpus.items():
+            (tmp_path / "corpus" / name).write_bytes(content)
+    elif corpus is not None:
+        (tmp_path / "corpus").write_bytes(corpus)
     write_jsonl(tmp_path / "good.jsonl", ["good"] * 100)
     with pytest.raises(DataError) as caught:
         list(stream(tmp_path, "good.jsonl", "corpus", repeat=repeat))

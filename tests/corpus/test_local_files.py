@@ -130,7 +130,9 @@ def test_the_shortest_files_can_be_begun_anywhere(tmp_path: Path, content: bytes
 
 
 @pytest.mark.parametrize("seed", [None, 5])
-def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path, seed: int | None) -> None:
+def test_a_local_file_goes_on_at_the_document_where_it_failed(
+    tmp_path: Path, seed: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "d{number}"}}\n' for number in range(10)))
     failures = iter([True, True])
 
@@ -140,7 +142,8 @@ def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path, se
                 raise OSError(5, "Input/output error")
             yield item
 
-    source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"), failing)
+    monkeypatch.setattr("corpus.local_files.read_file", failing)
+    source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"))
     items = list(source.one_pass(None if seed is None else random.Random(seed)))
     assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
     documents = items[:5] + items[7:]
