@@ -29,13 +29,7 @@ class BeamSearch:
     """Chooses experts with one question to the directory per dimension, for all rows together."""
 
     def __init__(self, prefixes: Prefixes, beam: int):
-        """Keep so many prefixes for each row.
-
-        Raises:
-            ValueError: fewer than one.
-        """
-        if beam < 1:
-            raise ValueError(f"a beam keeps one prefix at least, not {beam}")
+        """Keep so many prefixes for each row, at least as many as a row has experts."""
         self._prefixes, self._beam = prefixes, beam
 
     def __call__(self, scores: Sequence[Tensor], count: int) -> Choice:

@@ -229,11 +229,6 @@ def test_printable_characters_are_known_even_if_never_seen() -> None:
 # --- loading
 
 
-def test_a_saved_tokenizer_is_found_beside_the_run_file(trained: "PreTrainedTokenizerFast", tmp_path: Path) -> None:
-    save_tokenizer(trained, tmp_path / "mine")
-    assert tokenizer_digest(load_tokenizer(run_with(tmp_path, path="mine"))) == tokenizer_digest(trained)
-
-
 def test_a_missing_tokenizer_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(
         TokenizerError, match=r"mine: no such tokenizer folder; make it with `sahaj tokenizer train RUN`"

@@ -46,6 +46,7 @@ def either(request: pytest.FixtureRequest, run: RunFile) -> RunFile:
 
 @pytest.fixture(scope="session")
 def documents() -> list[str]:
+    """Real English text: the chapters of Python's reference, some of them long."""
     return [topics[name] for name in sorted(topics)][:30]
 
 

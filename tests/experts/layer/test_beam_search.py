@@ -72,15 +72,6 @@ def test_the_directory_is_asked_once_for_each_dimension_and_of_the_beam_alone():
     assert [len(asked) <= 10 * 4 for asked in directory.questions] == [True] * 3
 
 
-def test_rows_with_fewer_experts_than_others_are_filled_up():
-    # the beam of the first row ends in a prefix with one expert, that of the second in one with two
-    scores = [torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 2)]
-    found = BeamSearch(Directory([(0, 0), (1, 0), (1, 1)]), beam=1)(scores, 2)
-    assert found.coordinates.shape == (2, 2, 2)
-    narrow = BeamSearch(Directory([(0, 0)]), beam=1)(scores, 2)
-    assert narrow.coordinates.tolist() == [[[0, 0]], [[0, 0]]]
-
-
 def test_a_row_whose_prefixes_lead_nowhere_has_no_experts():
     class Forgetful(Directory):
         """Names a first coordinate whose experts have meanwhile died."""
@@ -102,8 +93,3 @@ def test_coordinates_outside_of_the_grid_are_ignored():
     directory = Directory([(7, 0), (1, 9), (1, -1), (1, 1)])
     found = BeamSearch(directory, beam=4)(random_scores(2, (4, 4), seed=0), 2)
     assert found.coordinates.tolist() == [[[1, 1]], [[1, 1]]]
-
-
-def test_a_beam_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="one prefix at least"):
-        BeamSearch(Directory([]), beam=0)

@@ -157,23 +157,15 @@ def test_an_answer_of_an_expert_that_was_not_asked_is_ignored():
     assert call_experts(Eager(), random_rows(), some_choice())[1].all()
 
 
-@pytest.mark.parametrize("choice", [some_choice(0), best_alive([torch.zeros(0, 2), torch.zeros(0, 3)], [], 2)])
+@pytest.mark.parametrize("choice", [some_choice(0), best_alive([torch.zeros(4, 2), torch.zeros(4, 3)], [], 2)])
 def test_without_rows_or_experts_nobody_is_called(choice: Choice):
     caller = Recorded()
-    rows = random_rows(0).requires_grad_()
+    rows = random_rows(len(choice.coordinates)).requires_grad_()
     outputs, answered = call_experts(caller, rows, choice)
     assert outputs.shape == (*answered.shape, WIDTH)
     outputs.sum().backward()
     assert not caller.forwards
     assert not caller.backwards
-
-
-def test_rows_without_living_experts_are_not_called_for():
-    caller = Recorded()
-    choice = best_alive([torch.zeros(4, 2), torch.zeros(4, 3)], [], 2)
-    outputs, _ = call_experts(caller, random_rows(4), choice)
-    assert outputs.shape == (4, 0, WIDTH)
-    assert not caller.forwards
 
 
 def test_missing_experts_of_a_row_are_not_called():

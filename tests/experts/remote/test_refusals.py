@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-import torch
 from hivemind.p2p import PeerID
 
 from experts.codec import encode
@@ -12,7 +11,7 @@ from experts.remote import wire
 from experts.remote.wire import Answer, Kind, Part, Request
 from swarm.access import refusals
 from swarm.access.refusals import MOST_REFUSALS
-from tests.experts.remote.small_hosts import ALL, SETTINGS, Host, SmallHosts, rows
+from tests.experts.remote.small_hosts import ALL, Host, SmallHosts, rows
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -75,18 +74,6 @@ def test_a_request_that_no_caller_of_ours_makes_ends_the_stream(hosts: SmallHost
     assert answered == wire.message(host.service._greeting.hello)
     assert host.service.refused == 1
     assert states(host) == before
-
-
-def test_what_is_not_finite_is_refused_and_changes_nothing(hosts: SmallHosts):
-    host = hosts.host()
-    caller = hosts.caller(host)
-    before = states(host)
-    inputs = {A: torch.full((3, SETTINGS.width), float("nan"))}
-    assert caller.forward(inputs) == {}
-    assert caller.backward({A: rows()}, inputs) == {}
-    assert caller.backward(inputs, {A: rows()}) == {}
-    assert states(host) == before
-    assert set(caller.forward({A: rows()})) == {A}
 
 
 def test_a_pass_that_has_expired_or_a_ban_ends_a_stream_that_was_good(hosts: SmallHosts):

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 
@@ -119,8 +118,3 @@ def test_answers_are_split_and_refusals_left_out():
 def test_answers_to_something_else_are_refused(results: tuple[Result, ...]):
     with pytest.raises(ValueError, match=r"\w"):
         wire.split(Answer(1, results), b"abcde", (Part((0, 0), 2),))
-
-
-def test_a_heads_fields_keep_their_order():
-    """Peers of other versions read them by place."""
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(Request(1, Kind.PING))) == [1, "ping", []]
