@@ -43,20 +43,12 @@ def open_documents(
     """
     if not sources:
         raise DataError("no data source given; add one under data in the run file")
-    opened = [(open_source(run, source), source.weight) for source in sources]
+    opened = [
+        (LocalFiles(run.resolve(str(one.path)), one) if one.hub is None else HubDataset(one), one.weight)
+        for one in sources
+    ]
     buffer = run.data.shuffle_buffer if shuffle else None
     return DocumentStream(opened, seed=seed, repeat=repeat, buffer=buffer, now=now, sleep=sleep)
-
-
-def open_source(run: RunFile, source: DataSource) -> Source:
-    """The source; a local one is checked.
-
-    Raises:
-        DataError: the path is missing, unreadable, empty, or a binary file.
-    """
-    if source.hub is not None:
-        return HubDataset(source)
-    return LocalFiles(run.resolve(str(source.path)), source)
 
 
 class DocumentStream:

@@ -29,9 +29,9 @@ MOST_ROLLBACKS = 1000  # that a peer may have missed; a version near the largest
 class CopyTimes:
     """In seconds."""
 
-    every: float = 120.0  # between two copies of an expert
-    state: float = 60.0  # for one state to arrive
-    host: float = 600.0  # for all states that one host is asked for
+    copy: float = 120.0  # between two copies of an expert
+    transfer: float = 60.0  # for one state to arrive
+    transfers: float = 600.0  # for all states that one host is asked for
 
 
 class Copying:
@@ -63,7 +63,7 @@ class Copying:
         From a host that leaves, all that has more steps than our copy is due.
         """
         self._tasks = {peer_id: task for peer_id, task in self._tasks.items() if not task.done()}
-        due = [uid for uid in sorted(self.wanted, key=self._last) if clock.now() >= self._last(uid) + self._times.every]
+        due = [uid for uid in sorted(self.wanted, key=self._last) if clock.now() >= self._last(uid) + self._times.copy]
         for host in hosts:
             of_it = [uid for uid in due if serving.get(uid) == host.holdings.peer]
             if host.holdings.leaves:
@@ -92,7 +92,7 @@ class Copying:
         """Copy experts from one host; those that do not come are tried again at the next look."""
         connection = self._connect(peer_id)
         try:
-            async with within(self._times.host):
+            async with within(self._times.transfers):
                 await self._fetch_all(connection, peer_id, uids)
         except FAILURES as error:
             logger.info(f"experts could not be copied from {peer_id}: {str(error) or type(error).__name__}")
@@ -104,7 +104,7 @@ class Copying:
     async def _fetch_all(self, connection: HostConnection, peer_id: PeerID, uids: Sequence[Uid]) -> None:
         for uid in uids:
             parts = (Part(uid, version=self._files.versions.get(uid, 0)),)
-            async with within(self._times.state):
+            async with within(self._times.transfer):
                 answer, payload = await connection.ask(Kind.STATE, parts)
             _, state = split(answer, payload, parts).get(uid, (None, b""))
             if state or answer.results[0].refused == NOTHING_NEWER.refused:  # otherwise it is asked for again

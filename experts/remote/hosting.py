@@ -38,14 +38,11 @@ LOOKS = 2  # at the directory before experts are served: a single one may miss h
 
 
 @dataclass(frozen=True)
-class HostingTimes:
-    """In seconds."""
+class HostingTimes(CopyTimes):
+    """In seconds. States are written as often as they are copied."""
 
     look: float = 5.0  # between two looks at the directory
     tell: float = 10.0  # between two records of ours, if nothing changes; they live for three times as long
-    copy: float = 120.0  # between two copies of an expert, and between two files of one that is served
-    transfer: float = 60.0  # for a state to arrive
-    transfers: float = 600.0  # for all states of a host
     handover: float = 30.0  # for standbys to take over what a host serves that leaves
     ask: float = 30.0  # between two questions to the coordinator, for newer states and for the schedule
 
@@ -97,9 +94,8 @@ class Hosting:
         self.worker = Worker(Computing(settings), limits)
         self._service = ExpertService(swarm.p2p, swarm.gate, swarm.run, settings, self.worker)
         self._peer = swarm.identity.peer_id.to_base58()
-        copying = CopyTimes(times.copy, times.transfer, times.transfers)
         connect = partial(swarm.connect, settings)
-        self._copying = Copying(connect, settings, self._files, copying)
+        self._copying = Copying(connect, settings, self._files, times)
         self._follow_schedule(0.0)  # experts stay as they are until the coordinator has told where the run is
         self._recovering = Recovering(
             connect,
@@ -190,16 +186,13 @@ class Hosting:
             knew = others is not None
             try:
                 await asyncio.to_thread(directory.store, identity, own, 0.0)
-                others = await self._staying_hosts()
+                listed = await asyncio.to_thread(directory.read)
+                others = [one.holdings for one in listed if one.peer_id != identity.peer_id and not one.holdings.leaves]
             except (NoAnswer, SlowDHT) as error:  # standbys go on meanwhile
                 logger.info(f"the experts' directory: {error!r}")
             if others == [] or (knew and others and not not_taken_over(own, others)):
                 return
             await asyncio.sleep(self._times.look)  # in which they tell of their newest copies, too
-
-    async def _staying_hosts(self) -> list[Holdings]:
-        listed = await asyncio.to_thread(self._swarm.directory.read)
-        return [host.holdings for host in listed if host.holdings.peer != self._peer and not host.holdings.leaves]
 
     async def _keep_looking(self) -> None:
         while True:

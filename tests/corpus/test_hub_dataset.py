@@ -4,7 +4,8 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ def hub_dataset(tmp_path: Path) -> str:
         pyarrow.table({"text": texts, "id": range(2_000)}), folder / "train.parquet", row_group_size=100
     )
     return str(folder)
+
+
+def loads(monkeypatch: pytest.MonkeyPatch, rows: Callable[[list[int]], Iterator[dict[str, str]]], shards: int) -> None:
+    """Every dataset of the Hub has these rows, in so many files."""
+    made = partial(datasets.IterableDataset.from_generator, rows, gen_kwargs={"shards": list(range(shards))})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: made())
 
 
 def opened(hub: str, *, repeat: bool = False, shuffle: bool = True, seed: int = 0, **source: Any) -> DocumentStream:
@@ -83,10 +90,7 @@ def test_a_hub_dataset_goes_on_at_the_row_where_it_failed(monkeypatch: pytest.Mo
                     raise ConnectionError("reset by peer")
                 yield {"text": f"{shard}-{row}"}
 
-    def load(*args: object, **options: object) -> Any:
-        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(6))})
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
+    loads(monkeypatch, rows, shards=6)
     source = HubDataset(DataSource(hub="a/b"))
     items = list(source.one_pass(None if order is None else random.Random(order)))
     assert [item for item in items if isinstance(item, Failed)] == [Failed("reset by peer")] * 2
@@ -102,10 +106,7 @@ def test_a_hub_dataset_with_a_damaged_file_is_read_up_to_that_file(monkeypatch: 
                 raise pyarrow.ArrowInvalid("Couldn't deserialize thrift")
             yield {"text": f"{shard}"}
 
-    def load(*args: object, **options: object) -> Any:
-        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(6))})
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
+    loads(monkeypatch, rows, shards=6)
     source = HubDataset(DataSource(hub="a/b"))
     passes = [list(itertools.islice(source.one_pass(random.Random(seed)), 99)) for seed in range(25)]
     assert {item for items in passes for item in items if isinstance(item, str)} == set("01245")
@@ -128,10 +129,7 @@ def test_a_program_that_trains_goes_on_where_a_damaged_file_comes_first(
                 raise pyarrow.ArrowInvalid("Couldn't deserialize thrift")
             yield {"text": "good"}
 
-    def load(*args: object, **options: object) -> Any:
-        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(2))})
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
+    loads(monkeypatch, rows, shards=2)
     run = parse_run({"name": "test", "data": {"train": [{"path": "unused"}]}}, Path("run.yaml"))
     clock = itertools.count(0.0, 60.0)
     for seed in range(6 if intact else 1):
