@@ -205,12 +205,9 @@ class Hosting:
     async def _keep_saving(self) -> None:
         """Write states that are due. This waits for no other host."""
         while True:
-            try:
-                for uid in list(self.worker.computing.experts):
-                    if clock.now() >= self._saved_at.get(uid, float("-inf")) + self._times.copy:
-                        await self._save(uid)
-            except Exception:
-                logger.exception("states of experts could not be saved")
+            for uid in list(self.worker.computing.experts):
+                if clock.now() >= self._saved_at.get(uid, float("-inf")) + self._times.copy:
+                    await self._save(uid)
             await asyncio.sleep(self._times.look)
 
     async def _keep_asking(self) -> None:

@@ -21,7 +21,7 @@ from experts.remote.wire import Kind, Part
 from experts.versions import steps_taken
 from swarm.errors import StorageError
 from swarm.language import _
-from swarm.tasks import end_tasks, within
+from swarm.tasks import Tasks, within
 
 logger = get_logger(__name__)
 
@@ -62,7 +62,8 @@ class Recovering:
         self._state, self._on_schedule = state, on_schedule
         self.problem = ""  # why the coordinator was not asked; empty if it was
         self._ready: set[Uid] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+        self._task: asyncio.Task[None] | None = None  # of them, the newest
 
     async def prepare(self, uids: Set[Uid], patience: float) -> Set[Uid]:
         """Those of the experts that can be served now; others follow at a later call.
@@ -74,10 +75,8 @@ class Recovering:
         if not uids or not self._coordinator():
             return uids
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._prepare(uids))
+            self._task = self._tasks.begin(self._prepare(uids))
         await asyncio.wait([self._task], timeout=patience)
-        if self._task.done() and not self._task.cancelled() and (error := self._task.exception()) is not None:
-            logger.error("states of experts could not be prepared", exc_info=error)
         ready = self._ready & uids
         self._ready.clear()
         return ready
@@ -94,8 +93,7 @@ class Recovering:
 
     async def stop(self) -> None:
         """End the task."""
-        if self._task is not None:
-            await end_tasks([self._task])
+        await self._tasks.cancel()
 
     async def _prepare(self, uids: Set[Uid]) -> None:
         versions = self._files.versions

@@ -9,10 +9,10 @@ import pytest
 
 from experts.host.files import StateFiles
 from experts.host.worker import BUSY
-from experts.remote import recovering
 from experts.remote.recovering import ANSWER
 from experts.remote.service import NOT_HERE, NOTHING_NEWER
 from experts.versions import rolled_back
+from swarm import tasks
 from swarm.errors import StorageError
 from tests.experts.remote.one_host.scene import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
 from tests.experts.remote.one_host.scene import scene as scene
@@ -108,7 +108,7 @@ def test_a_state_that_cannot_be_written_is_not_served(scene: Scene, coordinator:
 
 def test_an_error_that_nobody_expected_is_logged(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(StateFiles, "write", Mock(side_effect=RuntimeError("no such tensor")))
-    monkeypatch.setattr(recovering, "logger", logger := Mock())
+    monkeypatch.setattr(tasks, "logger", logger := Mock())
 
     async def course() -> None:
         await asyncio.sleep(SETTLED)
