@@ -14,6 +14,7 @@ from swarm.secret_variables import secret
 logger = logging.getLogger(__name__)
 
 KEY = "WANDB_API_KEY"
+START_SECONDS = 60.0  # to reach the server, after which figures are kept on disk
 
 
 class WandbMirror:
@@ -23,10 +24,10 @@ class WandbMirror:
     sends them.
     """
 
-    def __init__(self, run: RunFile, project: str, folder: Path, start_seconds: float) -> None:
+    def __init__(self, run: RunFile, project: str, folder: Path) -> None:
         import wandb
 
-        self._run, self._project, self._folder, self._start_seconds = run, project, folder, start_seconds
+        self._run, self._project, self._folder = run, project, folder
         folder.mkdir(parents=True, exist_ok=True)
         self._wandb = self._start(wandb)
 
@@ -58,7 +59,7 @@ class WandbMirror:
     def _open(self, wandb: Any, mode: str) -> Any:
         settings = wandb.Settings(
             api_key=secret(KEY) or None,
-            init_timeout=self._start_seconds,
+            init_timeout=START_SECONDS,
             finish_timeout=10.0,
             # nothing about the machine and its code is sent; the console is Rich's
             console="off",

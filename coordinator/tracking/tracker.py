@@ -19,7 +19,6 @@ from swarm.run_file import RunFile
 logger = logging.getLogger(__name__)
 
 _PENDING = 10_000  # figures in the queue while a service is slow: hours, at a step every few seconds
-_START_SECONDS = 60.0  # to reach wandb's server, after which figures are kept on disk
 
 
 class Mirror(Protocol):
@@ -38,11 +37,6 @@ class Tracker:
     def __init__(self, *senders: "Sender") -> None:
         self._senders = senders
 
-    @property
-    def failures(self) -> int:
-        """Figures that could not be sent."""
-        return sum(sender.failures for sender in self._senders)
-
     def log(self, figures: Mapping[str, float], step: int) -> None:
         """Send the figures of a global step; returns at once and never raises."""
         for sender in self._senders:
@@ -57,7 +51,7 @@ class Tracker:
             sender.wait(end - time.monotonic())
 
 
-def open_tracker(run: RunFile, state_folder: Path, *, start_seconds: float = _START_SECONDS) -> Tracker:
+def open_tracker(run: RunFile, state_folder: Path) -> Tracker:
     """The tracker that the run file asks for: see `coordinator.wandb_project` and `coordinator.trackio`.
 
     A restarted coordinator continues the same curves: their ids are kept in `state_folder`, and so are figures
@@ -65,7 +59,7 @@ def open_tracker(run: RunFile, state_folder: Path, *, start_seconds: float = _ST
     """
     senders = []
     if (project := run.coordinator.wandb_project) is not None and _is_installed("wandb", project):
-        senders.append(Sender("wandb", partial(WandbMirror, run, project, state_folder, start_seconds)))
+        senders.append(Sender("wandb", partial(WandbMirror, run, project, state_folder)))
     if (where := run.coordinator.trackio) is not None and _is_installed("trackio", where):
         senders.append(Sender("trackio", partial(TrackioMirror, run, where, state_folder)))
     return Tracker(*senders)
@@ -82,7 +76,7 @@ class Sender:
     """Calls a mirror in one background thread, fed by a queue."""
 
     def __init__(self, name: str, start: Callable[[], Mirror]) -> None:
-        self.failures = 0
+        self._has_failed = False
         self._name, self._start = name, start
         self._pending: queue.Queue[tuple[Mapping[str, float], int] | None] = queue.Queue(_PENDING)
         self._worker = threading.Thread(target=self._work, name=name, daemon=True)
@@ -93,7 +87,7 @@ class Sender:
         try:
             self._pending.put_nowait((dict(figures), step))
         except queue.Full:
-            self._count_failure("it does not keep up")
+            self._report_failure("it does not keep up")
 
     def ask_to_finish(self) -> None:
         """Have the mirror finish after what is in the queue."""
@@ -112,14 +106,14 @@ class Sender:
                 try:
                     mirror.log(*one)
                 except Exception as error:
-                    self._count_failure(error)
+                    self._report_failure(error)
             mirror.finish()
         except Exception as error:
-            self._count_failure(error)
+            self._report_failure(error)
 
-    def _count_failure(self, reason: object) -> None:
-        self.failures += 1
-        if self.failures == 1:
+    def _report_failure(self, reason: object) -> None:
+        if not self._has_failed:
+            self._has_failed = True
             logger.warning(
-                "%s failed (%s); the run goes on, and later failures are only counted", self._name, in_a_line(reason)
+                "%s failed (%s); the run goes on, and later failures are not shown", self._name, in_a_line(reason)
             )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.ledger.answers import FilledSentence
+from coordinator.ledger.answers import FilledSentence, compared
 from swarm import clock
 from swarm.access.notices import BestCheckpoint
 from swarm.run_file import MASK, RunFile
@@ -55,8 +55,8 @@ class News:
 
     def note_step(self, step: int) -> None:
         """Tell once that the run has ended, by itself or by order."""
-        if self._has_ended(step) and not self._ended:
-            self._ended = True
+        had_ended, self._ended = self._ended, self._has_ended(step)  # an order may be taken back
+        if self._ended and not had_ended:
             total = self._run.optimizer.total_steps
             stopped = f"at global step {step} of {total}: the organizer stopped it"
             after = f"after {step} global steps" if step >= total else stopped
@@ -103,11 +103,7 @@ def describe_loss(state: TrainerState) -> str:
     """The held-out loss, and how far it is from that of word frequencies alone."""
     if state.eval_loss is None:
         return "It was not evaluated."
-    compared = ""
-    if (below := state.below_unigram) is not None:
-        where = "below" if below >= 0 else "above"
-        compared = f", {abs(below):.2f} {where} guessing from word frequencies alone"
-    return f"Held-out loss: {state.eval_loss:.2f} nats{compared}."
+    return f"Held-out loss: {state.eval_loss:.2f} nats{compared(state.below_unigram)}."
 
 
 def in_words(filled: FilledSentence) -> str:

@@ -30,16 +30,16 @@ class WebhookError(SahajError):
 class Webhooks:
     """All webhooks of a run, maybe none."""
 
-    def __init__(self, urls: list[str], say: Callable[[str], None], *, first_pause: float = FIRST_PAUSE):
+    def __init__(self, urls: list[str], say: Callable[[str], None]):
         """Start a thread for each URL."""
-        self._hooks = [_Webhook(url, say, first_pause) for url in urls]
+        self._hooks = [_Webhook(url, say) for url in urls]
 
     def tell(self, text: str) -> None:
         """Send a message to all of them; returns at once and never raises."""
         for hook in self._hooks:
             hook.tell(text)
 
-    def finish(self, timeout: float = 10.0) -> None:
+    def finish(self, timeout: float) -> None:
         """Send what is left, for at most `timeout` seconds each, without another attempt."""
         for hook in self._hooks:
             hook.finish(timeout)
@@ -60,8 +60,8 @@ def read_webhooks() -> list[str]:
 class _Webhook:
     """One address, with the messages that wait for it."""
 
-    def __init__(self, url: str, say: Callable[[str], None], first_pause: float):
-        self._url, self._say, self._first_pause = url, say, first_pause
+    def __init__(self, url: str, say: Callable[[str], None]):
+        self._url, self._say = url, say
         self._pending: queue.Queue[str | None] = queue.Queue(PENDING)
         self._leaving = threading.Event()
         self._failing = False  # as reported
@@ -89,7 +89,7 @@ class _Webhook:
 
     def _send(self, client: httpx.Client, text: str) -> None:
         request = make_request(self._url, text, secrets.token_hex(8))
-        pause, wanted, problem = self._first_pause / 2, 0.0, ""
+        pause, wanted, problem = FIRST_PAUSE / 2, 0.0, ""
         for attempt in range(ATTEMPTS):
             if attempt and self._leaving.wait(min(max(pause, wanted), LONGEST_PAUSE)):
                 break

@@ -38,7 +38,6 @@ tracker.log({"held_out_loss": 8.5}, int(sys.argv[2]))  # of a step that others h
 while not float(sys.argv[4]) and any(one._pending.qsize() for one in tracker._senders):
     time.sleep(0.01)  # until all but the last figures are handed over
 tracker.finish(timeout=float(sys.argv[4]))
-print("failures", tracker.failures, flush=True)
 end_process()  # as a coordinator does, with all its children
 """
 
@@ -95,8 +94,7 @@ def test_a_server_of_ones_own_has_the_figures_and_a_restart_continues_the_curve(
     with trackio_server(server, port):
         for first in (0, 3):
             done = mirrored(state, first, port)
-            assert done.stdout.split() == ["failures", "0"], done.stderr
-            assert done.stderr == ""
+            assert (done.stdout, done.stderr) == ("", "")
     (identity,) = {name for name, _, _ in recorded(server)}
     assert identity == f"test-run-{(state / 'trackio-id').read_text()}"
     losses = [(step, figures["loss"]) for _, step, figures in recorded(server) if "loss" in figures]
@@ -110,7 +108,7 @@ def test_a_server_of_ones_own_has_the_figures_and_a_restart_continues_the_curve(
 
 def test_without_a_server_figures_are_kept_on_disk_and_it_is_said(tmp_path: Path) -> None:
     done = mirrored(tmp_path, 0, free_port())
-    assert done.stdout.split() == ["failures", "0"], done.stderr
+    assert "trackio failed" not in done.stderr
     assert "could not be sent" in done.stderr or "Could not connect" in done.stderr
     assert "Traceback" not in done.stderr
     assert [figures["loss"] for _, _, figures in recorded(tmp_path / "trackio") if "loss" in figures] == [9.0, 8.0, 7.0]

@@ -14,17 +14,18 @@ pytest.importorskip("wandb")
 PROGRAM = """
 import logging, sys
 from pathlib import Path
+from coordinator.tracking import to_wandb
 from coordinator.tracking.tracker import open_tracker
 from swarm.run_file import parse_run
 
+to_wandb.START_SECONDS = 1.0
 logging.basicConfig(format="%(message)s")
 section = {"wandb_project": "sahaj", "ledger": "postgresql://asha:secret@host/ledger"}
 content = {"name": "test-run", "data": {"train": [{"path": "x.txt"}]}, "coordinator": section}
-tracker = open_tracker(parse_run(content, Path("run.yaml")), Path(sys.argv[1]), start_seconds=1.0)
+tracker = open_tracker(parse_run(content, Path("run.yaml")), Path(sys.argv[1]))
 for step in range(int(sys.argv[2]), int(sys.argv[2]) + 3):
     tracker.log({"loss": 9.015625 - step, "samples": 32.0}, step)
 tracker.finish(timeout=120)
-print("failures", tracker.failures)
 """
 
 
@@ -53,8 +54,7 @@ def test_an_offline_run_is_on_disk_and_a_restart_continues_it(tmp_path: Path) ->
         if first:
             time.sleep(1.0)  # wandb names a start's folder by the second
         done = mirrored(tmp_path, first, {"WANDB_MODE": "offline"})
-        assert done.stdout.split() == ["failures", "0"], done.stderr
-        assert done.stderr == ""
+        assert (done.stdout, done.stderr) == ("", "")
     identity = (tmp_path / "wandb-id").read_text()
     folders = list((tmp_path / "wandb").glob(f"offline-run-*-{identity}"))
     assert recorded(folders, 0)
@@ -69,6 +69,6 @@ NO_SERVER = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
 @pytest.mark.parametrize("environment", [{}, NO_SERVER], ids=["no key", "no server"])
 def test_without_a_key_or_a_server_figures_are_kept_on_disk(tmp_path: Path, environment: dict[str, str]) -> None:
     done = mirrored(tmp_path, 0, environment)
-    assert done.stdout.split() == ["failures", "0"], done.stderr
+    assert "wandb failed" not in done.stderr
     assert "`wandb sync` sends them" in done.stderr
     assert recorded((tmp_path / "wandb").glob("offline-run-*"), 0)

@@ -22,7 +22,6 @@ def test_a_run_that_names_no_service_is_not_mirrored(tmp_path: Path) -> None:
     tracker = open_tracker(run_file(), tmp_path)
     tracker.log({"loss": 1.0}, 1)
     tracker.finish()
-    assert tracker.failures == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,7 +57,6 @@ def test_a_mirror_that_cannot_start_is_not_waited_for_and_said_once(
         for thread in threading.enumerate():
             if thread.name == name:  # with a full queue nobody waits for it, and its one line may come after the end
                 thread.join()
-    assert tracker.failures > 10_000 - 1
     assert len([record for record in caplog.records if f"{name} failed" in record.getMessage()]) == 1
 
 

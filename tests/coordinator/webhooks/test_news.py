@@ -58,10 +58,10 @@ def test_of_better_checkpoints_one_is_told_in_six_hours(run: RunFile) -> None:
     news.note_checkpoint(state(72, 6.2, 1.0))
     assert told == [
         "test-run: the checkpoint of global step 70 of 100 is the best so far. "
-        "Held-out loss: 6.50 nats, 0.70 below guessing from word frequencies alone."
+        "Held-out loss: 6.50 nats, 0.70 lower than guessing from word frequencies alone."
     ]
     news.note_checkpoint(state(73, 5.9, 1.3))
-    assert len(told) == 2 and "step 73 of 100 is the best so far. Held-out loss: 5.90 nats, 1.30 below" in told[1]
+    assert len(told) == 2 and "step 73 of 100 is the best so far. Held-out loss: 5.90 nats, 1.30 lower" in told[1]
 
 
 def test_of_better_checkpoints_those_who_train_are_shown_one_in_ten_minutes(run: RunFile) -> None:
@@ -95,7 +95,7 @@ def test_releases_and_the_end(run: RunFile) -> None:
         news.note_step(step)
     assert told == [
         "test-run: global step 50 is released as half. "
-        "Held-out loss: 9.00 nats, 1.50 above guessing from word frequencies alone.\nhttps://hub/river",
+        "Held-out loss: 9.00 nats, 1.50 higher than guessing from word frequencies alone.\nhttps://hub/river",
         "The run test-run has ended after 100 global steps.",
     ]
 
@@ -113,3 +113,7 @@ def test_an_order_ends_it_and_a_restart_does_not_tell_it_again(run: RunFile) -> 
     News(run, told.append, step=7, stopped=lambda: True).note_step(7)
     News(run, told.append, step=100).note_step(100)
     assert len(told) == 1
+    stopped[0] = False  # the order is taken back
+    for step in (8, 100):
+        news.note_step(step)
+    assert [line[:45] for line in told[1:]] == ["The run test-run has ended after 100 global s"]

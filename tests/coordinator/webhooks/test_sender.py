@@ -36,6 +36,7 @@ class Rooms:
 @pytest.fixture
 def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rooms]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("coordinator.webhooks.sender.FIRST_PAUSE", 0.001)
     made = Rooms()
     made.go_on.set()
 
@@ -68,7 +69,7 @@ def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rooms]:
 def test_each_service_is_told_in_its_format(rooms: Rooms) -> None:
     said: list[str] = []
     urls = [rooms.url + DISCORD, rooms.url + SLACK, f"{rooms.url}{MATRIX}?access_token={SECRET}"]
-    hooks = Webhooks(urls, said.append, first_pause=0.01)
+    hooks = Webhooks(urls, said.append)
     hooks.tell("নদী\nJoin")
     rooms.wait_for(3)
     hooks.finish(PATIENCE)
@@ -84,7 +85,7 @@ def test_each_service_is_told_in_its_format(rooms: Rooms) -> None:
 def test_a_message_is_tried_again_with_the_same_number_and_in_order(rooms: Rooms) -> None:
     said: list[str] = []
     rooms.failing = [500, 429]
-    hooks = Webhooks([f"{rooms.url}{MATRIX}?access_token={SECRET}"], said.append, first_pause=0.01)
+    hooks = Webhooks([f"{rooms.url}{MATRIX}?access_token={SECRET}"], said.append)
     hooks.tell("first")
     hooks.tell("second")
     rooms.wait_for(4)
@@ -102,7 +103,7 @@ def test_a_webhook_that_is_gone_is_reported_once_without_its_address(
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
     rooms.failing = [404, 404, 200, 404]
-    hooks = Webhooks([rooms.url + DISCORD], said.append, first_pause=0.01)
+    hooks = Webhooks([rooms.url + DISCORD], said.append)
     for count in range(1, 5):
         hooks.tell("news")
         rooms.wait_for(count)
@@ -110,7 +111,7 @@ def test_a_webhook_that_is_gone_is_reported_once_without_its_address(
     assert len(rooms.got) == 4
     assert len(said) == 2, "once for each time that it has failed after it had worked"
     assert said[0].startswith("problem: the webhook at 127.0.0.1 takes no messages (HTTP 404); the run goes on")
-    refused = Webhooks([f"http://127.0.0.1:1{SLACK}"], said.append, first_pause=0.001)
+    refused = Webhooks([f"http://127.0.0.1:1{SLACK}"], said.append)
     refused.tell("news")
     wait_until(lambda: len(said) == 3, "a problem")
     refused.finish(PATIENCE)
@@ -121,7 +122,7 @@ def test_a_webhook_that_is_gone_is_reported_once_without_its_address(
 def test_a_service_that_hangs_holds_nobody_up_and_fills_no_memory(rooms: Rooms) -> None:
     said: list[str] = []
     rooms.go_on.clear()
-    hooks = Webhooks([rooms.url + SLACK], said.append, first_pause=0.01)
+    hooks = Webhooks([rooms.url + SLACK], said.append)
     hooks.tell("held")
     rooms.wait_for(1)
     for number in range(3 * PENDING):
