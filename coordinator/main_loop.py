@@ -98,7 +98,7 @@ class CoordinatorLoop:
     def _keep_ledger(self) -> None:
         """Write what is new. While its database is away, the swarm trains, and its model is evaluated and saved."""
         sessions, step = self._recorder.bring_up_to_date(), self._replica.step
-        self._recorder.minutes.note(step)
+        self._recorder.minutes.note()
         self._evaluator.record()
         self._evaluator.record_unigram_loss()
         if step != self._seen:

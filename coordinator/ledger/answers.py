@@ -83,7 +83,7 @@ class StepBucket(Answer):
     """Successive global steps."""
 
     step: int = Field(description="the last of them")
-    time: float | None = Field(description="when that was counted; unknown of steps that an old program counted")
+    time: float = Field(description="when that was counted")
     samples: float = Field(description="in a step, on average")
     tokens: float = Field(description="in a step, on average")
     peers: float = Field(description="in a step, on average")
@@ -112,7 +112,7 @@ class EvaluationRecord(Answer):
     sentence_order_loss: float | None = Field(description="none if the model does not learn it")
     samples: int
     time: float
-    sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; none as its loss, and of old ones")
+    sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; none as its loss")
     unigram_loss: float | None = Field(None, description=UNIGRAM_LOSS)
     loss_with_experts: float | None = Field(None, description="with those that answered; `loss` is without them")
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Double, Engine, cast, func, select
 from sqlalchemy.orm import Session
 
 from coordinator.ledger.answers import EvaluationRecord, FilledSentence, Fills, Span, StepBucket
-from coordinator.ledger.queries import is_present, moment, whole_sum
+from coordinator.ledger.queries import T, is_present, moment, whole_sum
 from coordinator.ledger.storage.database import reading, upsert, writing
 from coordinator.ledger.tables import EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
 from swarm import clock
@@ -27,7 +27,7 @@ class History:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def note_minute(self, step: int, *, averaging_seconds: float | None, now: float | None = None) -> None:
+    def note_minute(self, *, averaging_seconds: float | None, now: float | None = None) -> None:
         """Write down the run as it is now; a second call in the same minute replaces the row of the first."""
         now = moment(now)
         present = select(
@@ -38,14 +38,13 @@ class History:
         ).where(is_present(now))
         ever = select(
             func.count(SessionRow.user_name.distinct()).label("users_ever"),
-            func.count().label("sessions_ever"),
             whole_sum(SessionRow.samples).label("samples"),
             whole_sum(SessionRow.tokens).label("tokens"),
             func.coalesce(func.sum(SessionRow.seconds), 0.0).label("seconds"),
             whole_sum(SessionRow.averaging_rounds).label("averaging_rounds"),
             whole_sum(SessionRow.averaging_failures).label("averaging_failures"),
         )
-        row = {"time": int(now) // MINUTE * MINUTE, "step": step, "averaging_seconds": averaging_seconds}
+        row = {"time": int(now) // MINUTE * MINUTE, "averaging_seconds": averaging_seconds}
         with writing(self._engine) as connection:
             figures = [connection.execute(query).mappings().one() for query in (present, ever)]
             upsert(connection, MinuteRow, [row | dict(figures[0]) | dict(figures[1])])
@@ -98,12 +97,10 @@ class History:
 
     def evaluations(self, points: int) -> list[EvaluationRecord]:
         """At most so many held-out evaluations by global step, evenly chosen, the newest among them."""
-        with reading(self._engine) as connection:
-            rows = _spread_rows(connection, EvaluationRow, points)
-        return [EvaluationRecord.model_validate(row) for row in rows]
+        return self._spread(EvaluationRow, points, EvaluationRecord)
 
     def started(self) -> float | None:
-        """When the first global step was counted; None before it, and where an older program counted it."""
+        """When the first global step was counted; None before it."""
         with reading(self._engine) as connection:
             return connection.scalar(select(StepRow.time).order_by(StepRow.step).limit(1))
 
@@ -117,22 +114,20 @@ class History:
         if not all(math.isfinite(guess.probability) for one in sentences for guess in one.guesses):
             logger.warning("what the model of step %d predicts for masks is not a number and was not recorded", step)
             return
-        stored = [
-            {"text": one.text, "guesses": [(guess.token, guess.probability) for guess in one.guesses]}
-            for one in sentences
-        ]
-        row = {"step": step, "time": moment(now), "sentences": stored}
+        row = {"step": step, "time": moment(now), "sentences": [one.model_dump() for one in sentences]}
         with writing(self._engine) as connection:
             upsert(connection, FillRow, [row])
 
     def fills(self, points: int) -> list[Fills]:
         """What the models predicted, oldest first: at most so many, evenly chosen, the newest among them."""
+        return self._spread(FillRow, points, Fills)
+
+    def _spread(self, kind: type[EvaluationRow] | type[FillRow], points: int, answer: type[T]) -> list[T]:
+        """At most so many rows by global step, evenly chosen."""
         with reading(self._engine) as connection:
-            rows = _spread_rows(connection, FillRow, points)
-        return [
-            Fills(step=row.step, time=row.time, sentences=[FilledSentence.of(**one) for one in row.sentences])
-            for row in rows
-        ]
+            steps = spread(list(connection.scalars(select(kind.step).order_by(kind.step))), points)
+            rows = connection.execute(select(kind.__table__).where(kind.step.in_(steps)).order_by(kind.step)).all()
+        return [answer.model_validate(row) for row in rows]
 
 
 def spread(items: Sequence[Any], points: int) -> list[Any]:
@@ -140,14 +135,6 @@ def spread(items: Sequence[Any], points: int) -> list[Any]:
     if len(items) <= points:
         return list(items)
     return [items[round(number * (len(items) - 1) / (points - 1))] for number in range(points)]
-
-
-def _spread_rows(connection: Connection, kind: type[EvaluationRow] | type[FillRow], points: int) -> Sequence[Any]:
-    """At most so many rows by global step, evenly chosen."""
-    steps = list(connection.scalars(select(kind.step).order_by(kind.step)))
-    return connection.execute(
-        select(kind.__table__).where(kind.step.in_(spread(steps, points))).order_by(kind.step)
-    ).all()
 
 
 def _curve(
@@ -185,7 +172,7 @@ class MinuteRecorder:
         """A round in which the coordinator took part has ended."""
         self._rounds.append(seconds)
 
-    def note(self, step: int) -> None:
+    def note(self) -> None:
         """Write a row if a new minute has begun.
 
         Raises:
@@ -196,5 +183,5 @@ class MinuteRecorder:
         if minute == self._noted:
             return
         seconds = statistics.fmean(self._rounds) if self._rounds else None
-        self._history.note_minute(step, averaging_seconds=seconds, now=now)
+        self._history.note_minute(averaging_seconds=seconds, now=now)
         self._noted, self._rounds = minute, []

@@ -30,7 +30,7 @@ from coordinator.ledger.queries import (
 from coordinator.ledger.rounds import RoundQueries
 from coordinator.ledger.serving import ServingBound, count_served
 from coordinator.ledger.storage.backup import back_up
-from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, reading, rows_in, upsert, writing
+from coordinator.ledger.storage.database import connect, insert_into, ledger_errors, reading, rows_in, upsert, writing
 from coordinator.ledger.tables import EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
 from coordinator.ledger.teams.credit import credit_days
 from coordinator.ledger.teams.membership import Teams
@@ -247,8 +247,8 @@ def _write_batch(connection: Connection, batch: Batch, now: float, serving: Serv
 
 def _insert_headers(connection: Connection, batch: Batch) -> set[str]:
     """The digests of those that were not in the ledger before."""
-    steps = {header: one.step for (header, _), one in batch.candidates.items()}
-    if not steps:
+    digests = {header for header, _ in batch.candidates}
+    if not digests:
         return set()
-    insert, values = insert_of(connection, HeaderRow, [{"digest": one, "step": step} for one, step in steps.items()])
-    return set(connection.scalars(insert.on_conflict_do_nothing().returning(HeaderRow.digest), values))
+    insert = insert_into(connection, HeaderRow).on_conflict_do_nothing().returning(HeaderRow.digest)
+    return set(connection.scalars(insert, [{"digest": one} for one in digests]))

@@ -1,4 +1,4 @@
-"""The ledger's tables. A change to one needs a migration: see `coordinator/ledger/migrations/`."""
+"""The ledger's tables. A change to one needs a migration: see `coordinator/ledger/migrations.py`."""
 
 import datetime
 from typing import Any, ClassVar
@@ -11,6 +11,13 @@ class Base(DeclarativeBase):
     """All tables of the ledger; integers have 64 bits, so that sums of tokens fit."""
 
     type_annotation_map: ClassVar = {int: BigInteger, float: Double}
+
+
+class VersionRow(Base):
+    """How many steps of `coordinator/ledger/migrations.py` the ledger has seen: one row."""
+
+    __tablename__ = "ledger_version"
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
 class SessionRow(Base):
@@ -37,7 +44,6 @@ class SessionRow(Base):
     has_left: Mapped[bool]
     samples: Mapped[int]
     tokens: Mapped[int]
-    steps: Mapped[int]
     seconds: Mapped[float]
     heard: Mapped[float]
     country: Mapped[str | None] = mapped_column(String(2))
@@ -52,7 +58,6 @@ class HeaderRow(Base):
     __tablename__ = "headers"
     __table_args__ = ({"sqlite_with_rowid": False},)
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
-    step: Mapped[int]
 
 
 class PlaceRow(Base):
@@ -171,23 +176,20 @@ class EvaluationRow(Base):
 class MinuteRow(Base):
     """The run in a minute that began at `time` (unix seconds).
 
-    First what was found then: the global step, sessions present and their users, their speed, the mean fraction of
-    time that they waited for data, and the mean seconds of the coordinator's averaging rounds since the row before,
-    None without any. The rest are sums since the run began; `seconds` are those of presence, rounds are summed over
-    sessions.
+    First what was found then: sessions present and their users, their speed, the mean fraction of time that they
+    waited for data, and the mean seconds of the coordinator's averaging rounds since the row before, None without any.
+    The rest are sums since the run began; `seconds` are those of presence, rounds are summed over sessions.
     """
 
     __tablename__ = "minutes"
     __table_args__ = ({"sqlite_with_rowid": False},)
     time: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    step: Mapped[int]
     sessions: Mapped[int]
     users: Mapped[int]
     samples_per_second: Mapped[float]
     data_wait_fraction: Mapped[float]
     averaging_seconds: Mapped[float | None]
     users_ever: Mapped[int]
-    sessions_ever: Mapped[int]
     samples: Mapped[int]
     tokens: Mapped[int]
     seconds: Mapped[float]

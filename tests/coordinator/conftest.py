@@ -75,9 +75,6 @@ def report() -> Callable[..., SessionReport]:
             "step": max(steps or [0]),
             "samples_per_second": 10.0,
             "averaging_rounds": 3,
-            "averaging_failures": 0,
-            "data_wait_fraction": 0.0,
-            "left": False,
             "contributions": tuple(
                 Contribution(f"{session}{step}".rjust(64, "0"), step, samples, 128 * samples, loss)
                 for step, (samples, loss) in (steps or {}).items()

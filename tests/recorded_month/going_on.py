@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport
@@ -19,7 +20,8 @@ class GoingOn:
     def __init__(self, run: RunFile, ledger: Ledger):
         self._run, self._ledger = run, ledger
         self._minutes = MinuteRecorder(ledger.history)
-        self._here = [one for one in ledger.sessions() if one.present]
+        fields = set(SessionReport.__dataclass_fields__)
+        self._here = [SessionReport(**one.model_dump(include=fields)) for one in ledger.sessions() if one.present]
         self._speed = sum(one.samples_per_second for one in self._here) * KEPT_OF_SPEED
         progress = ledger.progress()
         self.step, self._loss = progress.step + 1, progress.loss or 10.4
@@ -43,28 +45,17 @@ class GoingOn:
 
     def tell(self, now: float) -> None:
         """All who are there report what they have brought so far."""
-        self._ledger.record(
-            [
-                SessionReport(
-                    session_id=one.session_id,
-                    user=one.user,
-                    peer_id=one.peer_id,
-                    client_mode=one.client_mode,
-                    device=one.device,
-                    started=one.started,
-                    last_seen=now,
-                    step=self.step,
-                    samples_per_second=one.samples_per_second,
-                    averaging_rounds=one.averaging_rounds + self._rounds,
-                    averaging_failures=one.averaging_failures,
-                    data_wait_fraction=one.data_wait_fraction,
-                    left=False,
-                    contributions=tuple(self._brought[one.session_id]),
-                )
-                for one in self._here
-            ],
-            now,
-        )
+        told = [
+            replace(
+                one,
+                last_seen=now,
+                step=self.step,
+                averaging_rounds=one.averaging_rounds + self._rounds,
+                contributions=tuple(self._brought[one.session_id]),
+            )
+            for one in self._here
+        ]
+        self._ledger.record(told, now)
         for brought in self._brought.values():
             brought.clear()
 
@@ -77,7 +68,7 @@ class GoingOn:
             while self._gathered >= self._run.averaging.target_batch_size:
                 self._take_step(now)
             self.tell(now)
-            self._minutes.note(self.step)
+            self._minutes.note()
 
     def _take_step(self, now: float) -> None:
         target = self._run.averaging.target_batch_size

@@ -74,7 +74,8 @@ def _session(one: Brought, training: Training, now: float) -> Row:
         "has_left": sitting.left and not present,
         "samples": samples,
         "tokens": samples * TOKENS,
-        "steps": int((one.samples > 0).sum()),
+        "hosts_experts": False,
+        "tokens_served": 0,
     }
 
 
@@ -107,9 +108,15 @@ def _days(training: Training, now: float) -> list[Row]:
         for day in np.unique(counted).tolist():
             samples[day, user] += int(sums[counted == day].sum())
     return [
-        {"day": day_of(day * DAY), "user_name": user, "samples": n, "tokens": n * TOKENS, "seconds": seconds[day, user]}
+        {
+            "day": day_of(day * DAY),
+            "user_name": user,
+            "samples": samples[day, user],
+            "tokens": samples[day, user] * TOKENS,
+            "seconds": seconds[day, user],
+            "tokens_served": 0,
+        }
         for day, user in sorted(seconds.keys() | samples.keys())
-        for n in [samples[day, user]]
     ]
 
 
@@ -136,19 +143,16 @@ def _minutes(training: Training, began: float, now: float) -> list[Row]:
             continue
         begun = int(np.searchsorted(starts, time, side="right"))  # sittings are in the order of their beginnings
         here = np.flatnonzero(ends[:begun] > time - PRESENT_SECONDS / 2)
-        at = int(done[position])
         samples, rounded, failed = (int(one[position]) for one in sums)
         rows.append(
             {
                 "time": time,
-                "step": int(training.numbers[at - 1]) + 1 if at else 0,
                 "sessions": len(here),
                 "users": len(set(users[here].tolist())),
                 "samples_per_second": float(speeds[here].sum()),
                 "data_wait_fraction": float(waits[here].mean()) if len(here) else 0.0,
                 "averaging_seconds": 6.0 + 2.5 * math.sin(time / 20_000) + 0.05 * len(here) if len(here) else None,
                 "users_ever": int(np.searchsorted(firsts, time, side="right")),
-                "sessions_ever": begun,
                 "samples": samples,
                 "tokens": samples * TOKENS,
                 "seconds": float((np.minimum(ends[:begun], time) - starts[:begun]).sum()),
@@ -184,10 +188,7 @@ def _fills(run: RunFile, training: Training) -> list[Row]:
         {
             "step": int(training.numbers[position]),
             "time": float(training.times[position]),
-            "sentences": [
-                {"text": one.text, "guesses": [[guess.token, guess.probability] for guess in one.guesses]}
-                for one in filled(run.coordinator.probes, position)
-            ],
+            "sentences": [one.model_dump() for one in filled(run.coordinator.probes, position)],
         }
         for position in range(0, len(training.numbers), every)
     ]

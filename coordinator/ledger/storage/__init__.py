@@ -1,1 +1,1 @@
-"""The ledger's database: connections, upgrades and a copy."""
+"""The ledger's database: connections and a copy."""

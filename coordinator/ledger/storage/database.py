@@ -1,8 +1,6 @@
 """The ledger's database, SQLite or PostgreSQL: connections, transactions, many rows in one statement, its errors."""
 
 import contextlib
-import datetime
-import json
 import logging
 import math
 import sqlite3
@@ -10,27 +8,14 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Connection,
-    Engine,
-    Table,
-    Text,
-    bindparam,
-    cast,
-    column,
-    create_engine,
-    event,
-    func,
-    select,
-)
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
+from coordinator.ledger import migrations
 from coordinator.ledger.storage.backup import is_lost, put_back
-from coordinator.ledger.storage.upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError, in_a_line
 from swarm.secret_variables import secret
 
@@ -83,16 +68,15 @@ def _connect(place: URL, patience: float) -> Engine:
             with engine.connect() as connection:
                 if place.get_backend_name() == "sqlite":
                     _check(connection)
-                ready = is_up_to_date(connection)
-            if not ready:  # another process that opens it at the same time waits, and then finds it ready
+                version, newest = migrations.version_of(connection), len(migrations.STEPS)
+            if version is not None and version > newest:
+                raise LedgerError(
+                    f"ledger {_name(place)} was written by a newer Sahaj (schema {version}, this one knows {newest}); "
+                    "upgrade Sahaj or choose another coordinator.ledger"
+                )
+            if version != newest:  # another process that opens it at the same time waits, and then finds it ready
                 with writing(engine) as connection:
-                    upgrade(connection)
-        except NewerLedger as error:
-            engine.dispose()
-            raise LedgerError(
-                f"ledger {_name(place)} was written by a newer Sahaj ({error}); "
-                f"upgrade Sahaj or choose another coordinator.ledger"
-            ) from None
+                    migrations.upgrade(connection)
         except BaseException:
             engine.dispose()
             raise
@@ -148,16 +132,11 @@ def upsert(
     """
     if not rows:
         return
-    insert, values = insert_of(connection, kind, rows)
-    table, new = _table(kind), insert.excluded
-    others = [column for column in table.columns if not column.primary_key and column.name != kept]
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=list(table.primary_key.columns),
-            set_={one.name: one + new[one.name] if one.name in adding else new[one.name] for one in others},
-        ),
-        values,
-    )
+    insert, columns = insert_into(connection, kind), kind.__table__.columns
+    new, keys = insert.excluded, [column for column in columns if column.primary_key]
+    others = [column for column in columns if not column.primary_key and column.name != kept]
+    changes = {one.name: one + new[one.name] if one.name in adding else new[one.name] for one in others}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=changes), rows)
 
 
 def rows_in(connection: Connection, query: Any, column: Any, keys: Iterable[str]) -> list[dict[str, Any]]:
@@ -169,27 +148,9 @@ def rows_in(connection: Connection, query: Any, column: Any, keys: Iterable[str]
     return rows
 
 
-def insert_of(connection: Connection, kind: type[DeclarativeBase], rows: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """An INSERT of all rows at once, and the values to execute it with.
-
-    SQLite is in this process and takes row after row. PostgreSQL is not: it gets many rows as one JSON text, which
-    is written and read faster than a list for each column.
-    """
-    table = _table(kind)
-    insert = INSERTS[connection.dialect.name](table)
-    if connection.dialect.name == "sqlite" or len(rows) == 1:
-        return insert, rows
-    columns = [column(name, table.columns[name].type) for name in rows[0]]
-    told = func.json_to_recordset(cast(bindparam("told", type_=Text), JSON))
-    there = told.table_valued(*columns, name="there").render_derived(with_types=True)
-    insert = insert.from_select(list(rows[0]), select(*(there.columns[one.name] for one in columns)))
-    return insert, {"told": json.dumps(rows, default=datetime.date.isoformat)}
-
-
-def _table(kind: type[DeclarativeBase]) -> Table:
-    table = kind.__table__
-    assert isinstance(table, Table)
-    return table
+def insert_into(connection: Connection, kind: type[DeclarativeBase]) -> Any:
+    """An INSERT that knows ON CONFLICT."""
+    return INSERTS[connection.dialect.name](kind)
 
 
 def folder_of(url: str, state_folder: Path) -> Path:

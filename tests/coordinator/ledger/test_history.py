@@ -60,19 +60,19 @@ def test_a_minute_tells_who_is_there_and_what_was_done_so_far(ledger: Ledger, re
     ledger.record([report("a", last_seen=6000.0, data_wait_fraction=0.2)], now=6000.0)
     ledger.record([report("a", steps={0: (10, 5.0)}, last_seen=6030.0, data_wait_fraction=0.2)], now=6030.0)
     ledger.record([report("b", user="bo", started=0.0, last_seen=1.0, samples_per_second=99.0)], now=6030.0)  # gone
-    ledger.history.note_minute(3, averaging_seconds=2.5, now=6031.0)
+    ledger.history.note_minute(averaging_seconds=2.5, now=6031.0)
     minute = ledger.history.minute_before(0.0)  # there is none by then
     assert minute is not None
-    assert (minute.time, minute.step, minute.sessions, minute.users) == (6000, 3, 1, 1)
+    assert (minute.time, minute.sessions, minute.users) == (6000, 1, 1)
     assert (minute.samples_per_second, minute.data_wait_fraction, minute.averaging_seconds) == (10.0, 0.2, 2.5)
-    assert (minute.users_ever, minute.sessions_ever, minute.samples, minute.tokens) == (2, 2, 10, 1280)
+    assert (minute.users_ever, minute.samples, minute.tokens) == (2, 10, 1280)
     assert (minute.seconds, minute.averaging_rounds, minute.averaging_failures) == (30.0, 6, 0)
-    ledger.history.note_minute(4, averaging_seconds=None, now=6059.0)
+    ledger.history.note_minute(averaging_seconds=None, now=6059.0)
     again = ledger.history.minute_before(6000.0)
-    assert again is not None and (again.time, again.step, again.averaging_seconds) == (6000, 4, None)
-    ledger.history.note_minute(5, averaging_seconds=None, now=9000.0)
-    steps = [minute.step for time in (8999.0, 9000.0) if (minute := ledger.history.minute_before(time))]
-    assert steps == [4, 5]
+    assert again is not None and (again.time, again.averaging_seconds) == (6000, None)
+    ledger.history.note_minute(averaging_seconds=None, now=9000.0)
+    times = [minute.time for time in (8999.0, 9000.0) if (minute := ledger.history.minute_before(time))]
+    assert times == [6000, 9000]
 
 
 def test_data_wait_is_of_those_who_are_there_and_train(ledger: Ledger, report: Report) -> None:
@@ -89,7 +89,7 @@ def test_spans_are_means_and_count_from_the_end_of_the_one_before(ledger: Ledger
     def minute(number: int, rounds: int, averaging: float | None, steps: dict[int, tuple[int, float]]) -> None:
         now = 6000.0 + 60 * number
         ledger.record([report("a", last_seen=now, averaging_rounds=rounds, steps=steps)], now=now)
-        ledger.history.note_minute(number, averaging_seconds=averaging, now=now)
+        ledger.history.note_minute(averaging_seconds=averaging, now=now)
 
     minute(0, 1, None, {0: (10, 5.0)})
     minute(1, 3, 4.0, {1: (10, 5.0)})
@@ -125,37 +125,25 @@ def test_of_many_fills_and_evaluations_some_are_told_the_newest_among_them(ledge
     assert spread([1, 2, 3], 3) == [1, 2, 3]
 
 
-def averaging(ledger: Ledger) -> list[tuple[int, float | None]]:
-    found = [ledger.history.minute_before(float(time)) for time in range(600, 1200, 60)]
-    return list(dict.fromkeys((minute.step, minute.averaging_seconds) for minute in found if minute))
-
-
-def follow(ledger: Ledger) -> tuple[MinuteRecorder, list[float], Callable[[float, int], None]]:
-    now = [600.0]
-    minutes = MinuteRecorder(ledger.history, lambda: now[0])
-
-    def note_at(time: float, step: int) -> None:
-        now[0] = time
-        minutes.note(step)
-
-    return minutes, now, note_at
+def averaging(ledger: Ledger) -> list[tuple[float, float | None]]:
+    return [(one.time, one.averaging_seconds) for one in ledger.history.minutes(50)]
 
 
 def test_one_row_a_minute_with_the_rounds_that_ended_before_it(ledger: Ledger) -> None:
-    minutes, _, note_at = follow(ledger)
-    note_at(600.0, 1)
+    now = [600.0, 659.0, 660.0, 721.0]
+    minutes = MinuteRecorder(ledger.history, lambda: now.pop(0))
+    minutes.note()
     minutes.round_ended(2.0)
     minutes.round_ended(6.0)
-    note_at(659.0, 2)
-    note_at(660.0, 3)
-    note_at(721.0, 4)
-    assert averaging(ledger) == [(1, None), (3, 4.0), (4, None)]
+    while now:
+        minutes.note()
+    assert averaging(ledger) == [(600, None), (660, 4.0), (720, None)]
 
 
 def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    minutes, _, note_at = follow(ledger)
+    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
     minutes.round_ended(2.0)
     with monkeypatch.context() as patched:
 
@@ -164,9 +152,9 @@ def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
 
         patched.setattr(ledger.history, "note_minute", fail)
         with pytest.raises(LedgerError):
-            note_at(600.0, 1)
-    note_at(601.0, 2)
-    assert averaging(ledger) == [(2, 2.0)]
+            minutes.note()
+    minutes.note()
+    assert averaging(ledger) == [(600, 2.0)]
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no clock that nobody sets")
@@ -177,7 +165,7 @@ def test_minutes_and_days_are_those_of_the_swarm_when_the_machine_s_clock_is_set
     minutes, right = MinuteRecorder(ledger.history), time.time()
     monkeypatch.setattr(time, "time", lambda: right + 7 * 86400.0)
     monkeypatch.setattr(datetime, "datetime", Set)
-    minutes.note(step=1)
+    minutes.note()
     (row,) = ledger.history.minutes(50)
     assert abs(row.time - right) < 3600
     assert abs(today() - datetime.date.fromtimestamp(right)) <= datetime.timedelta(days=1)

@@ -67,12 +67,6 @@ def test_a_person_with_two_devices_is_one_in_a_country(asha_and_bo: Ledger) -> N
     ]
 
 
-@pytest.mark.parametrize("country", ["BGD", "bd", "", "B", "B\n"])
-def test_a_report_with_an_impossible_country_is_ignored(ledger: Ledger, report: Report, country: str) -> None:
-    ledger.record([report("a", country=country)])
-    assert ledger.sessions() == []
-
-
 def test_the_machines_of_a_user_with_what_they_did_last(asha_and_bo: Ledger, report: Report) -> None:
     again = report("e", peer_id="peer-a", device="cuda", last_seen=3 * DAY, pause="hours", steps={3: (5, 5.0)})
     hosts = report("f", hosts_experts=True, last_seen=3 * DAY)

@@ -221,7 +221,7 @@ def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log
     log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
     one = record(ledger)
     one.bring_up_to_date()
-    one.minutes.note(3)
+    one.minutes.note()
     with reading(ledger._engine) as connection:
         found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
     assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]

@@ -136,8 +136,3 @@ def test_the_leaderboard_of_late_has_the_tokens_of_those_days(ledger: Ledger, re
 def test_a_run_without_experts_counts_none(ledger: Ledger, report: Report):
     ledger.record([host(report), report("a", steps={1: (100, 5.0)}, served={HEMA: 500})])
     assert served(ledger) == {}
-
-
-def test_impossible_counts_are_ignored_with_their_report(ledger: Ledger, report: Report):
-    ledger.record([host(report), report("a", steps={1: (100, 5.0)}, served={HEMA: 2**41})], serving=BOUND)
-    assert served(ledger) == {}

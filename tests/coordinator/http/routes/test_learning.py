@@ -71,12 +71,12 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
         return describe_progress(context, ledger.progress(now), ledger.totals(), now).model_dump()
 
     assert told(began)["last_hour"] is None
-    history.note_minute(2, averaging_seconds=None, now=began)
+    history.note_minute(averaging_seconds=None, now=began)
     contribute(ledger, "di", 3, began + 30)
     early = told(began + 80)
     assert (early["last_hour"]["steps"], early["last_hour"]["samples"]) == (1, 10)
     assert early["last_hour"]["seconds"] == pytest.approx(80 + began % 60)
-    history.note_minute(4, averaging_seconds=None, now=began + 1800)  # the last row of more than an hour ago counts
+    history.note_minute(averaging_seconds=None, now=began + 1800)  # the last row of more than an hour ago counts
     contribute(ledger, "ed", 4, began + 4000)
     contribute(ledger, "ed", 5, began + 4060)
     late = told(began + 4100)
@@ -106,7 +106,7 @@ def test_history_is_the_whole_run_in_few_points(serve: Serve, ledger: Ledger) ->
         unigram_loss=1002.5,
         now=1200.0,
     )
-    ledger.history.note_minute(3, averaging_seconds=2.5, now=1100.0)
+    ledger.history.note_minute(averaging_seconds=2.5, now=1100.0)
     client = serve(open=True).client
     history = client.get("/api/history").json()
     assert set(history) == {"steps", "evaluations", "minutes", "learning_rate"}

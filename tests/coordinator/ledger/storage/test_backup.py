@@ -2,22 +2,16 @@
 
 import errno
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from sqlalchemy import make_url
 
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.storage.backup import backup_of
 from coordinator.ledger.storage.database import LedgerBroken
-from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from swarm.errors import StorageError
-from tests.coordinator.ledger.storage.test_upgrade import TAKE_BACK_TO_THE_THIRD
 
 Report = Callable[..., SessionReport]
 URL = "sqlite:///ledger.db"
@@ -80,19 +74,6 @@ def test_a_ledger_that_breaks_while_it_is_open_goes_on_from_its_copy_after_a_res
     fill(ledger, report, range(85, 101))
     assert {one.samples for one in ledger.steps()} == {160}
     assert len(ledger.steps()) == 101
-    ledger.close()
-
-
-def test_a_copy_with_older_tables_is_brought_up_to_date(written: Path, report: Report) -> None:
-    with closing(sqlite3.connect(backup_of(make_url(f"sqlite:///{written}")) or "")) as copy, copy:
-        copy.execute("ALTER TABLE evaluations DROP COLUMN unigram_loss")
-        for statement in TAKE_BACK_TO_THE_THIRD:
-            copy.execute(statement)
-        copy.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
-    spoil(written)
-    ledger = open_ledger(URL, written.parent)
-    assert ledger.evaluations() == []
-    fill(ledger, report, range(90, 100))
     ledger.close()
 
 

@@ -1,1 +1,0 @@
-"""The steps, each a file with `revision`, `down_revision` and `upgrade`."""
