@@ -1,4 +1,4 @@
-"""Queries about teams: the board, one team's people and days, and who is in which."""
+"""Queries about teams: the board, and one team's people and days."""
 
 import datetime
 from typing import Any
@@ -15,7 +15,7 @@ def board(now: float, since: datetime.date | None) -> Any:
     everything: Any = select(whole_sum(SessionRow.samples)) if since is None else select(whole_sum(DayRow.samples))
     if since is not None:
         given, everything = given.where(TeamDayRow.day >= since), everything.where(DayRow.day >= since)
-    gave, members, here = given.subquery(), _members().subquery(), _members_here(now).subquery()
+    gave, members = given.subquery(), _members(now)
     samples, served = (func.coalesce(column, literal(0, BigInteger)) for column in (gave.c.samples, gave.c.served))
     query = (
         select(
@@ -23,14 +23,13 @@ def board(now: float, since: datetime.date | None) -> Any:
             TeamRow.name,
             TeamRow.created,
             func.coalesce(members.c.members, 0).label("members"),
-            func.coalesce(here.c.present, 0).label("present"),
+            func.coalesce(members.c.present, 0).label("present"),
             samples.label("samples"),
             share(samples, everything.scalar_subquery()).label("share"),
             served.label("tokens_served"),
         )
         .outerjoin(gave, gave.c.team_id == TeamRow.team_id)
         .outerjoin(members, members.c.team_id == TeamRow.team_id)
-        .outerjoin(here, here.c.team_id == TeamRow.team_id)
         .order_by(samples.desc(), served.desc(), TeamRow.created, TeamRow.folded)
     )
     return query if since is None else query.where((samples > 0) | (served > 0))
@@ -38,7 +37,7 @@ def board(now: float, since: datetime.date | None) -> Any:
 
 def people(team_id: str, now: float, most: int) -> Any:
     """One row for each user of a team, with what a `TeamPerson` has."""
-    here = select(SessionRow.user_name).where(is_present(now)).distinct().subquery()
+    here = _here(now)
     own = select(TeamMemberRow).where(TeamMemberRow.team_id == team_id).subquery()
     return (
         select(
@@ -60,35 +59,22 @@ def days(team_id: str) -> Any:
     return with_share_of_day(select(TeamDayRow.day, TeamDayRow.samples).where(TeamDayRow.team_id == team_id))
 
 
-def memberships() -> Any:
-    """One row for each user who is in a team: `user`, and what a `Membership` has."""
-    return (
-        select(
-            TeamMemberRow.user_name.label("user"),
-            TeamRow.name,
-            TeamMemberRow.since,
-            TeamMemberRow.samples,
-            TeamMemberRow.tokens_served,
-        )
-        .join(TeamRow, TeamRow.team_id == TeamMemberRow.team_id)
-        .where(TeamMemberRow.is_member)
-    )
-
-
 def _given(kind: type[TeamMemberRow] | type[TeamDayRow]) -> Any:
     sums = (whole_sum(kind.samples).label("samples"), whole_sum(kind.tokens_served).label("served"))
     return select(kind.team_id, *sums).group_by(kind.team_id)
 
 
-def _members() -> Any:
-    own = select(TeamMemberRow.team_id, func.count().label("members")).where(TeamMemberRow.is_member)
-    return own.group_by(TeamMemberRow.team_id)
+def _here(now: float) -> Any:
+    """Users who are present."""
+    return select(SessionRow.user_name).where(is_present(now)).distinct().subquery()
 
 
-def _members_here(now: float) -> Any:
+def _members(now: float) -> Any:
+    here = _here(now)
     return (
-        select(TeamMemberRow.team_id, func.count(SessionRow.user_name.distinct()).label("present"))
-        .join(SessionRow, SessionRow.user_name == TeamMemberRow.user_name)
-        .where(TeamMemberRow.is_member, is_present(now))
+        select(TeamMemberRow.team_id, func.count().label("members"), func.count(here.c.user_name).label("present"))
+        .outerjoin(here, here.c.user_name == TeamMemberRow.user_name)
+        .where(TeamMemberRow.is_member)
         .group_by(TeamMemberRow.team_id)
+        .subquery()
     )

@@ -18,7 +18,6 @@ from swarm.errors import SahajError
 
 MOST_TEAMS = 2000
 CREATED_A_DAY = 3  # by one person
-FORGOTTEN_AFTER = 30 * 86400.0  # seconds: a team that has given nothing by then makes room for others, if need be
 DAY = 86400.0  # seconds
 SHOWN = "`sahaj team LINK` shows them"
 
@@ -74,7 +73,9 @@ class Teams:
 
     def of(self, user: str) -> Membership | None:
         """The team that a user is in."""
-        found = ask(self._engine, board.memberships().where(TeamMemberRow.user_name == user), Membership)
+        given = (TeamMemberRow.since, TeamMemberRow.samples, TeamMemberRow.tokens_served)
+        own = select(TeamRow.name, *given).join(TeamMemberRow, TeamMemberRow.team_id == TeamRow.team_id)
+        found = ask(self._engine, own.where(TeamMemberRow.user_name == user, TeamMemberRow.is_member), Membership)
         return found[0] if found else None
 
     def join(self, user: str, name: str, now: float | None = None) -> None:
@@ -161,12 +162,7 @@ def _refuse_if_too_many(connection: Connection, user: str, now: float) -> None:
         message = f"you have created {CREATED_A_DAY} teams within a day, the maximum; join one ({SHOWN}), or wait a day"
         raise TeamRefused(Obstacle.TOO_MANY, message)
     if connection.execute(count).scalar_one() >= MOST_TEAMS:
-        gave = select(TeamDayRow.team_id)
-        forgotten = (TeamRow.created < now - FORGOTTEN_AFTER) & TeamRow.team_id.not_in(gave)
-        for team_id in connection.scalars(select(TeamRow.team_id).where(forgotten)).all():
-            _remove(connection, team_id)
-        if connection.execute(count).scalar_one() >= MOST_TEAMS:
-            raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum; join one: {SHOWN}")
+        raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum; join one: {SHOWN}")
 
 
 def _enter(connection: Connection, user: str, team_id: str, now: float) -> None:

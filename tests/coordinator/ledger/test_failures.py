@@ -16,8 +16,8 @@ from tests.support.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 
-# Records batches of 50 sessions, each with samples in the last four steps, and says which are in the ledger.
-# In the third batch the process kills itself inside the transaction, after so many statements of it.
+# Records a batch of 50 sessions of four users in a global step, and says so. In the next one the process kills itself
+# inside the transaction, after so many statements of it.
 WRITER = """
 import os, signal, sys
 from pathlib import Path
@@ -31,11 +31,11 @@ ledger = open_ledger(url, folder)
 def batch(number):
     brought = (Contribution(f"{number:064x}", number, 1, 128, 5.0),)
     rest = (False, 0.0, number, number)
-    ledger.record(SessionReport(f"{s:032x}", "asha", f"peer {s}", *rest, contributions=brought) for s in range(50))
+    ledger.record(SessionReport(f"{s:032x}", f"user-{s % 4}", f"peer {s}", *rest, contributions=brought)
+                  for s in range(50))
     print(number, flush=True)
 
 batch(first)
-batch(first + 1)
 
 @event.listens_for(Engine, "after_cursor_execute")
 def die(*_):
@@ -44,7 +44,7 @@ def die(*_):
     if statements < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-batch(first + 2)
+batch(first + 1)
 """
 
 
@@ -58,8 +58,10 @@ def complaint(action: Callable[[], object]) -> str:
 
 
 def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str, tmp_path: Path) -> None:
-    for round_number, statements in enumerate((2, 4)):  # a batch takes 6, and in PostgreSQL 9
-        first = 3 + 2 * round_number
+    ledger = open_ledger(ledger_url, tmp_path)
+    ledger.teams.create("user-0", "River")
+    ledger.teams.join("user-1", "River")
+    for first, statements in enumerate((1, 4, 6, 7), start=1):
         writer = subprocess.run(
             [sys.executable, "-c", WRITER, ledger_url, str(tmp_path), str(first), str(statements)],
             cwd=Path(__file__).parents[3],
@@ -69,13 +71,15 @@ def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str
             timeout=PATIENCE,
         )
         assert writer.returncode == -signal.SIGKILL, writer.stderr
-        assert writer.stdout.split() == [str(first), str(first + 1)]
-        ledger = open_ledger(ledger_url, tmp_path)
-        # what was confirmed is there, and nothing of the last batch
-        assert [step.step for step in ledger.steps()] == list(range(3, first + 2))
-        assert {step.samples for step in ledger.steps()} == {50}
-        assert {session.step for session in ledger.sessions()} == {first + 1}
-        ledger.close()
+        assert writer.stdout.split() == [str(first)]
+        # what was confirmed is there, and nothing of the last batch, which comes again
+        assert [(one.step, one.samples) for one in ledger.steps()] == [(step, 50) for step in range(1, first + 1)]
+        assert {one.step for one in ledger.sessions()} == {first}
+        by_user = {one.user: one.samples for one in ledger.leaderboard()}
+        of_team = {one.user: one.samples for one in ledger.teams.people("River", 100)}
+        assert of_team == {user: by_user[user] for user in ("user-0", "user-1")}
+        assert sum(one.samples for one in ledger.teams.days("River")) == sum(of_team.values())
+    ledger.close()
 
 
 def test_a_relative_sqlite_path_lies_in_the_state_folder(tmp_path: Path) -> None:
