@@ -21,7 +21,6 @@ from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.expert_states import open_expert_states
 from coordinator.initialization.initialize import begin, is_new
 from coordinator.join_script.script import one_line
-from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.recorder import Recorder
 from coordinator.main_loop import CoordinatorLoop
@@ -147,7 +146,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             tell_opening(news, replica.step, folder)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
-            minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
+            tracker = open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             evaluator = Evaluator(
                 context,
@@ -162,18 +161,19 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder, access.notices),
+                Recorder(context, dht, replica, access),
                 evaluator,
                 rollback,
                 tracker,
                 releaser,
                 experts,
                 waiting,
+                asked_to_leave,
                 news=news,
                 evaluated=min(max((one.step for one in context.ledger.evaluations()), default=-1), replica.step),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
-            loop_thread = threading.Thread(target=loop.work, args=(asked_to_leave,), name="coordinator-loop")
+            loop_thread = threading.Thread(target=loop.work, name="coordinator-loop")
             if releaser:
                 releaser.start()
             loop_thread.start()

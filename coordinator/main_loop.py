@@ -47,14 +47,16 @@ class CoordinatorLoop:
         rollback: Rollback,
         tracker: Tracker,
         releaser: Releaser | None,
-        experts: ExpertStates | None = None,
-        held_back: frozenset[Path] = frozenset(),
+        experts: ExpertStates | None,
+        held_back: frozenset[Path],
+        stop: Asked,
         *,
         news: News,
         evaluated: int,
         saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
+        self._stop = stop
         self._context, self._replica, self._recorder = context, replica, recorder
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
         self._news, self._evaluated, self._saved = news, evaluated, saved
@@ -67,29 +69,29 @@ class CoordinatorLoop:
         self._clock_set_by = 0.0  # seconds, as last reported
         self._samples = context.ledger.totals().samples  # as last read
 
-    def work(self, stop: Asked) -> None:
+    def work(self) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
-        while not stop.wait(self._pause):
-            self._turn(stop, lambda: self._look(stop))
+        while not self._stop.wait(self._pause):
+            self._turn(self._look)
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
-            self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
-        self._reporting_errors(stop, lambda: self._recorder.bring_up_to_date(final=True))
-        self._reporting_errors(stop, self._evaluator.record)
+            self._reporting_errors(lambda: self._save(self._replica.snapshot()))
+        self._reporting_errors(lambda: self._recorder.bring_up_to_date(final=True))
+        self._reporting_errors(self._evaluator.record)
 
-    def _turn(self, stop: Asked, *more: Callable[[], None]) -> None:
+    def _turn(self, *more: Callable[[], None]) -> None:
         self._turned = clock.now()
         tasks = [self._rollback.follow_order, self._keep_ledger, *more]
         if self._experts is not None:
             tasks.append(self._experts.follow_rollback)
-        well = [self._reporting_errors(stop, task) for task in tasks]
+        well = [self._reporting_errors(task) for task in tasks]
         self._pause = POLL_EVERY if all(well) else min(2 * self._pause, LONGEST_PAUSE)
 
-    def _goes_on(self, stop: Asked) -> bool:
+    def _goes_on(self) -> bool:
         """Keep the ledger between two batches of an evaluation; returns whether that is still of use."""
         if clock.now() >= self._turned + self._pause:
-            self._turn(stop)
-        return not (stop.is_set() or self._is_undone())
+            self._turn()
+        return not (self._stop.is_set() or self._is_undone())
 
     def _is_undone(self) -> bool:
         """Whether the newest state that was looked at is about to be undone, or has been."""
@@ -98,7 +100,6 @@ class CoordinatorLoop:
     def _keep_ledger(self) -> None:
         """Write what is new. While its database is away, the swarm trains, and its model is evaluated and saved."""
         sessions, step = self._recorder.bring_up_to_date(), self._replica.step
-        self._recorder.minutes.note()
         self._evaluator.record()
         self._evaluator.record_unigram_loss()
         if step != self._seen:
@@ -107,7 +108,7 @@ class CoordinatorLoop:
             if self._rollback.needs_evaluation(step):
                 self._suspected = step
 
-    def _look(self, stop: Asked) -> None:
+    def _look(self) -> None:
         """Evaluate and save what is due; nothing here needs the ledger."""
         if (found := self._replica.restored()) is not None:
             restored, older = found
@@ -127,7 +128,7 @@ class CoordinatorLoop:
         # another step may have been taken since
         evaluation_due, checkpoint_due = self._due(snapshot.step)
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
-            scores = self._evaluator.evaluate(snapshot, lambda: self._goes_on(stop))
+            scores = self._evaluator.evaluate(snapshot, self._goes_on)
             if self._is_undone():
                 return
             self._scores, self._evaluated = scores, snapshot.step
@@ -214,14 +215,15 @@ class CoordinatorLoop:
             random_embeddings=(self._context.folder / RANDOM).exists(),
         )
 
-    def _reporting_errors(self, stop: Asked, task: Callable[[], object]) -> bool:
+    def _reporting_errors(self, task: Callable[[], object]) -> bool:
         """Do a task; returns whether it went well. A full disk or a locked database must not end the run."""
         try:
             task()
         except SahajError as error:
             self._context.say(f"problem: {error}")
             if isinstance(error, LedgerBroken):
-                stop.fail(error.exit_status)  # at the next start its copy takes its place, and the log has the rest
+                # at the next start its copy takes its place, and the log has the rest
+                self._stop.fail(error.exit_status)
             return False
         except Exception as error:
             log_failure(error, "an error in the coordinator's main loop; it will be tried again")

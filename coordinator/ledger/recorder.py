@@ -6,9 +6,8 @@ import math
 import random
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeAlias
 
 from hivemind.dht import DHT
@@ -18,16 +17,16 @@ from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
 from averaging.protocol.commit.objections import LARGEST_LOSS
 from averaging.shell.audit import Comparison, Verdict
-from coordinator.access.decisions import NoticeStore
+from coordinator.access.decisions import AccessControl
 from coordinator.cached import Cached
 from coordinator.ledger.audits.flags import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.audits.probation import Doubt, Probation
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible, is_text
-from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.ledger.serving import ServingBound
 from coordinator.replica import Applied, Replica
+from coordinator.run_context import RunContext
 from coordinator.state_folder import EVIDENCE, PEERS
 from swarm import clock
 from swarm.access.gate import Gate
@@ -46,7 +45,11 @@ READ_EVERY = 5.0  # seconds between two searches for the records of sessions, wh
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {"country", "served"}  # as is
+REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {  # as is
+    "session_id",
+    "country",
+    "served",
+}
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
@@ -54,31 +57,22 @@ AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and
 class Recorder:
     """Not for several threads."""
 
-    def __init__(
-        self,
-        run: RunFile,
-        dht: DHT,
-        ledger: Ledger,
-        log: Replica,
-        minutes: MinuteRecorder,
-        gate: Gate,
-        say: Callable[[str], None],
-        folder: Path,
-        notices: NoticeStore,
-    ):
-        """`folder` is the coordinator's; `notices` shut out who lies, and have doubtful users left out of means."""
-        self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
-        self.minutes, self._say, self._peers = minutes, say, folder / PEERS
-        self._audits, self._notices = Audits(folder / EVIDENCE), notices
+    def __init__(self, context: RunContext, dht: DHT, log: Replica, access: AccessControl):
+        """Notices shut out who lies, and have doubtful users left out of means."""
+        self._run, self._ledger, self._say = context.run, context.ledger, context.say
+        self._log, self._gate, self._notices = log, access.gate, access.notices
+        self._peers = context.folder / PEERS
+        self._minutes = MinuteRecorder(context.ledger.history)
+        self._audits = Audits(context.folder / EVIDENCE)
         self._to_ban: list[Flag] = []
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
-        looks = run.access.robust != "off" and run.averaging.target_group_size is None
-        self._probation = Probation(notices.decisions.on_probation)
+        looks = self._run.access.robust != "off" and self._run.averaging.target_group_size is None
+        self._probation = Probation(access.notices.decisions.on_probation)
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
-        self._serving = serving_bound(run)
+        self._serving = serving_bound(self._run)
         self._backed_up = -math.inf  # monotonic seconds
-        self._read_sessions = Cached(lambda: read_sessions(dht, run.name), READ_EVERY)
+        self._read_sessions = Cached(lambda: read_sessions(dht, context.run.name), READ_EVERY)
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """Write what is new; returns the number of trainers that are present now.
@@ -90,6 +84,7 @@ class Recorder:
             self._read_sessions.forget()
         while (present := self._enter(final)) is None:
             pass
+        self._minutes.note()
         return present
 
     def _enter(self, final: bool) -> int | None:
@@ -97,7 +92,7 @@ class Recorder:
         self._take_rounds(self._log.applied())
         records = admitted(self._read_sessions(), self._gate)
         fraction = self._run.data.masked_fraction
-        reports = [with_bound_id(one) for one in session_reports(records)]
+        reports = session_reports(records)
         entries, place = self._log.entries_after(self._ledger.place(), HEADERS_PER_TRANSACTION)
         headers = [entry.header for entry in entries]
         members = {ledger_id(member.session) for header in headers for member in header.members}
@@ -124,11 +119,12 @@ class Recorder:
 
     def _take_rounds(self, applied: Iterable[Applied]) -> None:
         for one in applied:
-            self._probation.passed(one.header.step)
-            if (seen := seen_round(one)) is not None:
-                self._rounds.append(seen)
-                if seen.seconds is not None:
-                    self.minutes.round_ended(seen.seconds)
+            step = one.header.step
+            self._probation.passed(step)
+            if one.header.kind is HeaderKind.UPDATE and one.gradient_norm is not None:
+                self._rounds.append(SeenRound(step - 1, one.gradient_norm, one.seconds))
+                if one.seconds is not None:
+                    self._minutes.round_ended(one.seconds)
 
     def _take_what_was_found(self) -> None:
         doubts: list[Doubt] = []
@@ -202,16 +198,12 @@ def serving_bound(run: RunFile) -> ServingBound | None:
 
 
 def ledger_id(session: str) -> str:
-    """The id of a session in the ledger: 32 hexadecimal digits, a digest of it and of the peer's id."""
-    return _bound(session_id(session), session.partition(".")[0])
+    """The id in the ledger of a session that a header names."""
+    return bound_id(session_id(session), peer_of(session))
 
 
-def with_bound_id(report: SessionReport) -> SessionReport:
-    """A report under an id that no other peer can claim, without contributions: those are in the headers."""
-    return replace(report, session_id=_bound(report.session_id, report.peer_id), contributions=())
-
-
-def _bound(claimed: str, peer_id: str) -> str:
+def bound_id(claimed: str, peer_id: str) -> str:
+    """The id in the ledger of a session of a peer: 32 hexadecimal digits that no other peer can claim."""
     return hashlib.sha256(f"{peer_id} {claimed}".encode()).hexdigest()[:32]
 
 
@@ -260,20 +252,12 @@ def _without_record(member: Member, step: int, seen: float) -> SessionReport:
     return SessionReport(
         session_id=ledger_id(member.session),
         user=member.user,
-        peer_id=member.session.partition(".")[0],
+        peer_id=peer_of(member.session),
         client_mode=not member.reachable,
         started=seen,
         last_seen=seen,
         step=step,
     )
-
-
-def seen_round(one: Applied) -> SeenRound | None:
-    """The round of an update that was applied; None if it is not an update, or its gradient is not known."""
-    header = one.header
-    if header.kind is not HeaderKind.UPDATE or one.gradient_norm is None:
-        return None
-    return SeenRound(header.step - 1, one.gradient_norm, one.seconds)
 
 
 def reachable(records: Iterable[AdmittedRecord], *, loopback: bool) -> list[str]:
@@ -309,6 +293,7 @@ def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
     """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
     return [
         SessionReport(
+            session_id=bound_id(record.session_id, str(signer)),
             user=user,
             peer_id=str(signer),
             country=record.country if record.country in COUNTRIES else None,

@@ -1,13 +1,15 @@
 """Averaging as the coordinator saw it: rounds, and flags about members whose loss or gradients are far too large."""
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 from sqlalchemy import Engine, select
 
 from averaging.log.credit import loudness
-from averaging.log.header import Header, Member, peer_of
+from averaging.log.header import Header, peer_of
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.queries import ask
 from coordinator.ledger.storage.database import reading, upsert, writing
@@ -40,70 +42,65 @@ class SeenRound:
     seconds: float | None
 
 
-class _InARow:
-    """Counts global steps in a row in which peers are odd, whatever sessions they have."""
+class _InARow(ABC):
+    """Raises a flag of a kind when a peer is odd for `ODD_STEPS` global steps in a row, whatever sessions it has."""
+
+    kind: ClassVar[str]
 
     def __init__(self) -> None:
-        self._odd_for: dict[str, int] = {}  # by peer
+        self._odd_for: dict[str, int] = {}  # global steps, by peer
 
-    def flagged(self, seen: Collection[str], odd: Collection[str]) -> set[str]:
-        """Those of the sessions seen in a step that have been odd for `ODD_STEPS` with it; each once."""
-        are_odd = {peer_of(one) for one in odd}
-        peers = {peer_of(one) for one in seen}
-        self._odd_for |= {one: self._odd_for.get(one, 0) + 1 if one in are_odd else 0 for one in peers}
-        found = {one for one in odd if self._odd_for[peer_of(one)] == ODD_STEPS}
+    def flags(self, header: Header) -> list[Flag]:
+        """Members that have been odd for `ODD_STEPS` steps with this header; each once."""
+        seen = self.look(header)
+        odd = {peer_of(session) for session, what in seen.items() if what}
+        self._odd_for |= {peer: self._odd_for.get(peer, 0) + 1 if peer in odd else 0 for peer in map(peer_of, seen)}
+        found = [
+            Flag(self.kind, one.user, peer_of(one.session), header.step - 1, what)
+            for one in header.members
+            if (what := seen.get(one.session)) and self._odd_for[peer_of(one.session)] == ODD_STEPS
+        ]
         self._odd_for = {peer: count for peer, count in self._odd_for.items() if count}
         return found
 
+    @abstractmethod
+    def look(self, header: Header) -> dict[str, str]:
+        """Sessions that the header tells of, with what is odd about each; empty if nothing is."""
 
-class OddLosses:
-    """Follows the members' losses, header by header."""
 
-    def __init__(self) -> None:
-        self._in_a_row = _InARow()
+class OddLosses(_InARow):
+    """Follows the members' losses, header by header: those far above the others' are odd."""
 
-    def flags(self, header: Header) -> list[Flag]:
-        """Members whose loss has been far above the others' for `ODD_STEPS` steps with this header; each once."""
+    kind = LOSS
+
+    def look(self, header: Header) -> dict[str, str]:
+        """By the median of all."""
         losses = {one.session: one.loss for one in header.members if one.buffers and one.loss is not None}
-        odd = odd_ones(losses)
-        found = self._in_a_row.flagged(losses, odd)
-        what = "has a training loss of {:.2f}, the others of about {:.2f}"
-        return [
-            _flag(LOSS, one, header, what.format(one.loss, odd[one.session]))
-            for one in header.members
-            if one.session in found
-        ]
+        if len(losses) < ENOUGH_LOSSES:
+            return dict.fromkeys(losses, "")
+        median = statistics.median(losses.values())
+        return {
+            one: ""
+            if loss <= median + ODD_LOSS  # a NaN is odd
+            else f"has a training loss of {loss:.2f}, the others of about {median:.2f}"
+            for one, loss in losses.items()
+        }
 
 
-class LoudGradients:
-    """Follows what reducers say of the size of the members' gradients, header by header."""
+class LoudGradients(_InARow):
+    """Follows what reducers say of the size of the members' gradients, header by header: far too large ones are odd."""
 
-    def __init__(self) -> None:
-        self._in_a_row = _InARow()
+    kind = GRADIENT
 
-    def flags(self, header: Header) -> list[Flag]:
-        """Members whose gradients were far too large for `ODD_STEPS` steps with this header; each once."""
+    def look(self, header: Header) -> dict[str, str]:
+        """By what their weights explain."""
         loud = loudness(header)
-        senders = {one.session for one in header.members if one.buffers}
-        found = self._in_a_row.flagged(senders, {one for one, times in loud.items() if times >= LOUD})
-        what = "sends gradients {:.3g} times as large as its samples explain"
-        return [
-            _flag(GRADIENT, one, header, what.format(loud[one.session]))
+        return {
+            one.session: f"sends gradients {times:.3g} times as large as its samples explain" if times >= LOUD else ""
             for one in header.members
-            if one.session in found
-        ]
-
-
-def _flag(kind: str, member: Member, header: Header, what: str) -> Flag:
-    return Flag(kind, member.user, peer_of(member.session), header.step - 1, what)
-
-
-def odd_ones(losses: Mapping[str, float]) -> dict[str, float]:
-    """Sessions whose mean loss (nats) in a global step is far above the median of all, with that median."""
-    if len(losses) < ENOUGH_LOSSES:
-        return {}
-    median = statistics.median(losses.values())
-    return {session: median for session, loss in losses.items() if not loss <= median + ODD_LOSS}
+            if one.buffers
+            for times in [loud.get(one.session, 0.0)]
+        }
 
 
 class RoundQueries:

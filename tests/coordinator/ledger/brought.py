@@ -1,12 +1,14 @@
 """Reports and headers of what sessions have brought, entered as the recorder does."""
 
+from dataclasses import replace
+
 from msgspec import structs
 
 from averaging.log.credit import session_id
-from averaging.log.header import Exclusion, Header, Part
+from averaging.log.header import Exclusion, Header, Part, peer_of
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.recorder import credited, ledger_id, with_bound_id
+from coordinator.ledger.recorder import bound_id, credited, ledger_id
 from tests.averaging.log.headers import header, member
 
 NOW = 1_800_000_000.0
@@ -14,22 +16,9 @@ ASHA, BELA = "asha.1", "bela.0"
 
 
 def report(session: str, **fields: object) -> SessionReport:
-    plain: dict[str, object] = {
-        "session_id": session_id(session),
-        "user": session.partition(".")[0],
-        "peer_id": session.partition(".")[0],
-        "client_mode": False,
-        "device": "cpu",
-        "started": NOW - 60,
-        "last_seen": NOW,
-        "step": 1,
-        "samples_per_second": 9.0,
-        "averaging_rounds": 1,
-        "averaging_failures": 0,
-        "data_wait_fraction": 0.0,
-        "left": False,
-    }
-    return with_bound_id(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
+    peer = str(fields.get("peer_id", peer_of(session)))
+    plain = SessionReport(bound_id(session_id(session), peer), peer, peer, False, NOW - 60, NOW, 1)
+    return replace(plain, **fields)  # type: ignore[arg-type]
 
 
 def update(step: int, *sessions: str, without: str = "") -> Header:

@@ -18,15 +18,16 @@ from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import Decisions
 from coordinator.ledger import recorder
 from coordinator.ledger.audits.probation import ENOUGH_OF_NOISE, LOOKS
-from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.recorder import Recorder, has_a_name, seen_round
+from coordinator.ledger.recorder import Recorder, has_a_name
 from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
+from coordinator.run_context import RunContext
 from swarm.errors import StorageError
 from swarm.run_file import AccessSection, RunFile
+from swarm.run_file.fingerprint import Fingerprint
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.audits.test_probation import HEAVY, USERS, step
@@ -72,8 +73,9 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
 
     def make(ledger: Ledger) -> Recorder:
-        minutes, notices = MinuteRecorder(ledger.history, lambda: 600.0), Mock(decisions=Decisions())
-        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path, notices)
+        context, access = RunContext(run, Fingerprint(()), tmp_path, ledger, print), Mock()
+        access.notices.decisions = Decisions()
+        return Recorder(context, Mock(), cast(Replica, log), access)
 
     return make
 
@@ -215,13 +217,12 @@ def test_an_impossible_report_costs_its_session_no_credit(tmp_path: Path):
 
 
 def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log, record: Make):
-    """Of rounds in which the coordinator was; and their mean into the row of the minute."""
+    """Of updates in whose rounds the coordinator was; and their mean into the row of the minute."""
     ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(3)
     log.write(*headers)
     log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
-    one = record(ledger)
-    one.bring_up_to_date()
-    one.minutes.note()
+    log.steps.append(Applied(chain_of(1)[0].header, None, None))  # no update
+    record(ledger).bring_up_to_date()
     with reading(ledger._engine) as connection:
         found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
     assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]
@@ -293,9 +294,3 @@ def chain_headers(count: int) -> list[Header]:
 
 def write_log(path: Path, *entries: Entry) -> None:
     EntryFile(path).append([Record(entry, is_applied=True) for entry in entries])
-
-
-def test_only_updates_are_rounds():
-    assert seen_round(Applied(chain_of(1)[0].header, None, None)) is None
-    seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
-    assert seen is not None and (seen.step, seen.gradient_norm, seen.seconds) == (2, 2.0, 1.5)

@@ -12,7 +12,6 @@ from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import UnigramBaseline
-from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.release.uploader import Releaser
@@ -39,7 +38,6 @@ class Swarm:
     is_proposed: bool = False  # a rollback
     is_restored: bool = False  # by one
     has_stopped: threading.Event = field(default_factory=threading.Event)
-    minutes: MinuteRecorder | None = None
     folder: Path = Path()  # of its checkpoints
 
     def __post_init__(self) -> None:
@@ -88,7 +86,7 @@ class Running:
 
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), Asked()
-        run, self.swarm.minutes = context.run, MinuteRecorder(context.ledger.history)
+        run = context.run
         self.swarm.folder = context.checkpoints
         self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
         model = build_model(run, self.tokenizer)
@@ -105,11 +103,12 @@ class Running:
             release,
             experts,
             experts.pending if experts else frozenset(),
+            stop,
             news=News(run, self.told.append, step=swarm.step),
             evaluated=-1,
             saved=-1,
         )
-        self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
+        self.stop, self.thread = stop, threading.Thread(target=loop.work)
 
     def __enter__(self) -> "Running":
         self.thread.start()

@@ -1,5 +1,7 @@
 """What audits say becomes flags: at once where something is proved, and else after some in a row."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 from unittest.mock import Mock, call
@@ -22,12 +24,13 @@ from coordinator.ledger.audits.flags import (
 )
 from coordinator.ledger.audits.opposing_gradients import AUDITS
 from coordinator.ledger.audits.probation import ENOUGH
-from coordinator.ledger.history import MinuteRecorder
-from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import Recorder
 from coordinator.replica import Replica
+from coordinator.run_context import RunContext
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import Fingerprint
 from tests.averaging.log.headers import header, member
 from tests.coordinator.ledger.agreements import agreement
 from tests.coordinator.ledger.test_recorder import Log, update
@@ -107,69 +110,75 @@ def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Pat
     assert "cosine -0.20 in 12 audits" in said[0].what and "in 24 audits" in said[1].what
 
 
-@pytest.mark.parametrize("robust", ["watch", "enforce"])
-def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
-    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
-) -> None:
-    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log = Log(tmp_path)
-    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
-    ledger, notices, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(decisions=Decisions()), list[str]()
-    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
-    lie = update(5, "asha.0", "bela.0")
-    proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
-    log.audits = [Verdict(lie, 0, (proved, perhaps), b"account", users=(("asha.0", "asha"), ("bela.0", "bela")))]
-    one.bring_up_to_date()
-    assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
-    assert said[0].startswith("attention: asha gave the swarm a mean")
-    assert notices.ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
-    ledger.close()
+@dataclass
+class Coordinator:
+    """A recorder with what it reads and writes, in a swarm in which nobody tells of itself."""
+
+    recorder: Recorder
+    log: Log
+    ledger: Ledger
+    notices: Mock
+    said: list[str]
 
 
-def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
+@pytest.fixture
+def coordinator(
     run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Iterator[Callable[[str], Coordinator]]:
+    """`coordinator("watch")`: of a run that watches."""
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log, notices, said = Log(tmp_path), Mock(decisions=Decisions()), list[str]()
-    ban = notices.ban
-    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": "enforce"})})
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
-    step = update(5, "asha.0", "bela.0")
-    users = ("asha.0", "asha"), ("bela.0", "bela")
-    log.audits = [Verdict(step, 0, agreement=agreement({"asha.0": 0.2, "bela.0": -0.2}), users=users)] * (2 * AUDITS)
-    ban.side_effect = StorageError("the disk is full")
-    one.bring_up_to_date()
-    ban.side_effect = None
-    assert not any("banned" in line for line in said)
-    ban.reset_mock()
-    log.audits = []
-    one.bring_up_to_date()
-    assert ban.call_args_list == [call("bela", "bela")]
-    assert said[-1] == "bela is banned; `sahaj admin LINK unban bela` undoes that."
+    log, ledger = Log(tmp_path), open_ledger("sqlite:///ledger.db", tmp_path)
+    access, said = Mock(), list[str]()
+    access.notices.decisions = Decisions()
+
+    def make(robust: str) -> Coordinator:
+        of = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
+        context = RunContext(of, Fingerprint(()), tmp_path, ledger, said.append)
+        made = Recorder(context, Mock(), cast(Replica, log), access)
+        return Coordinator(made, log, ledger, access.notices, said)
+
+    yield make
     ledger.close()
+
+
+Make = Callable[[str], Coordinator]
+STEP, TWO = update(5, "asha.0", "bela.0"), (("asha.0", "asha"), ("bela.0", "bela"))
+
+
+@pytest.mark.parametrize("robust", ["watch", "enforce"])
+def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(coordinator: Make, robust: str) -> None:
+    one = coordinator(robust)
+    proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
+    one.log.audits = [Verdict(STEP, 0, (proved, perhaps), b"account", users=TWO)]
+    one.recorder.bring_up_to_date()
+    assert {flag.user for flag in one.ledger.rounds.flags()} == {"asha", "bela"}
+    assert one.said[0].startswith("attention: asha gave the swarm a mean")
+    assert one.notices.ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
+
+
+def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(coordinator: Make) -> None:
+    one = coordinator("enforce")
+    one.log.audits = [Verdict(STEP, 0, agreement=agreement({"asha.0": 0.2, "bela.0": -0.2}), users=TWO)] * (2 * AUDITS)
+    one.notices.ban.side_effect = StorageError("the disk is full")
+    one.recorder.bring_up_to_date()
+    assert not any("banned" in line for line in one.said)
+    one.notices.ban = Mock()
+    one.recorder.bring_up_to_date()
+    assert one.notices.ban.call_args_list == [call("bela", "bela")]
+    assert one.said[-1] == "bela is banned; `sahaj admin LINK unban bela` undoes that."
 
 
 @pytest.mark.parametrize("robust", ["watch", "enforce"])
 def test_whose_gradients_are_of_doubtful_use_counts_with_less_where_the_run_enforces(
-    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
+    coordinator: Make, robust: str
 ) -> None:
-    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    log, notices, said = Log(tmp_path), Mock(decisions=Decisions()), list[str]()
-    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
-    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, notices)
-    step = update(5, *(f"user{number}.0" for number in range(6)))
+    one, step = coordinator(robust), update(5, *(f"user{number}.0" for number in range(6)))
     users = tuple((member.session, member.session[:-2]) for member in step.members)
     eve = max(step.members, key=lambda member: (member.weight, member.session)).session
     cosines = {session: 0.0 if session == eve else 0.2 for session, _ in users}
-    log.audits = [Verdict(step, 0, agreement=agreement(cosines), users=users)] * ENOUGH
-    one.bring_up_to_date()
-    put = [call.args[0] for call in notices.put_on_probation.call_args_list]
+    one.log.audits = [Verdict(step, 0, agreement=agreement(cosines), users=users)] * ENOUGH
+    one.recorder.bring_up_to_date()
+    put = [call.args[0] for call in one.notices.put_on_probation.call_args_list]
     assert put == ([{eve[:-2]}] if robust == "enforce" else [])
-    lines = [line for line in said if "left out of the mean until" in line]
-    assert len(lines) == (robust == "enforce") and not notices.ban.called
-    ledger.close()
+    lines = [line for line in one.said if "left out of the mean until" in line]
+    assert len(lines) == (robust == "enforce") and not one.notices.ban.called
