@@ -74,6 +74,7 @@ class CoordinatorLoop:
         while not self._stop.wait(self._pause):
             self._turn(self._look)
         self._replica.has_stopped.wait(LEAVING)
+        self._reporting_errors(self._note_rollback)
         if self._replica.step > max(self._saved, 0) and not self._rollback.is_proposed:
             self._reporting_errors(lambda: self._save(self._replica.snapshot()))
         self._reporting_errors(lambda: self._recorder.bring_up_to_date(final=True))
@@ -110,13 +111,7 @@ class CoordinatorLoop:
 
     def _look(self) -> None:
         """Evaluate and save what is due; nothing here needs the ledger."""
-        if (found := self._replica.restored()) is not None:
-            restored, older = found
-            checkpoint = self._rollback.note_rollback(restored.step, older)
-            if self._experts:
-                self._experts.roll_back(checkpoint)
-            self._news.note_losses(self._rollback.losses())
-            self._save(restored)
+        self._note_rollback()
         step = self._replica.step
         self._news.note_step(step)
         self._report_clock()
@@ -136,6 +131,16 @@ class CoordinatorLoop:
                 return
         if checkpoint_due:
             self._save(snapshot)
+
+    def _note_rollback(self) -> None:
+        """If the run has gone back to an older state, have what is undone count no longer, and save that state."""
+        if (found := self._replica.restored()) is not None:
+            restored, older = found
+            checkpoint = self._rollback.note_rollback(restored.step, older)
+            if self._experts:
+                self._experts.roll_back(checkpoint)
+            self._news.note_losses(self._rollback.losses())
+            self._save(restored)
 
     def _due(self, step: int) -> tuple[bool, bool]:
         """Whether an evaluation and a checkpoint are due at this global step."""

@@ -241,3 +241,23 @@ def test_what_a_rollback_is_about_to_undo_is_no_checkpoint(
         assert all(turns.acquire(timeout=PATIENCE) for _ in range(5))  # the quorum takes its time
     assert list_checkpoints(context.checkpoints) == []
     assert not any("saved" in line for line in said)
+
+
+def test_a_rollback_that_nobody_has_looked_at_when_the_coordinator_stops_is_noted_and_saved(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, state_folder: Path
+):
+    """Or the checkpoints that it has undone would count again after a restart."""
+    swarm: Any = Swarm(build_model(run, tokenizer), step=30, is_proposed=True)
+    noted, restored = list[tuple[int, int]](), [(swarm.snapshot(), 10)]
+
+    def note(step: int, older: int) -> None:
+        noted.append((step, older))
+        swarm.is_proposed = False
+
+    swarm.note_rollback, swarm.losses = note, list
+    swarm.restored = lambda: restored.pop() if restored else None
+    context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
+    with Running(context, swarm, tokenizer) as running:
+        running.stop.set()
+    assert noted == [(30, 10)]
+    assert [one.step for one in list_checkpoints(context.checkpoints)] == [30]
