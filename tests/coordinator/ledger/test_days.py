@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.ingest import PRESENT_SECONDS, SessionReport, day_of, seconds_here
+from coordinator.ledger.ingest import PRESENT_SECONDS, SessionReport, seconds_here
 from coordinator.ledger.ledger import Ledger, open_ledger
 
 Report = Callable[..., SessionReport]
@@ -25,11 +25,6 @@ def test_presence_is_time_between_reports_and_never_longer_than_a_record_lives()
     assert seconds_here(1000.0, 1010.0) == 10.0
     assert seconds_here(1000.0, 1000.0 + 10 * PRESENT_SECONDS) == PRESENT_SECONDS
     assert seconds_here(1000.0, 900.0) == 0.0  # the clock was set back
-
-
-def test_a_day_is_that_of_the_coordinators_clock_in_utc() -> None:
-    assert day_of(MIDNIGHT) == MONDAY
-    assert day_of(MIDNIGHT - 0.5) == MONDAY - datetime.timedelta(days=1)
 
 
 def test_samples_count_for_the_day_on_which_they_came(ledger: Ledger, report: Report) -> None:

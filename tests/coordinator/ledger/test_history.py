@@ -49,13 +49,6 @@ def test_buckets_of_steps_are_means_over_steps_and_losses_over_samples(ledger: L
     assert len(ledger.history.steps(50)) == 4
 
 
-def test_a_curve_follows_what_is_counted_after_it_was_first_asked_for(ledger: Ledger, report: Report) -> None:
-    ledger.record([report("a", steps={1: (10, 5.0)})], now=2000.0)
-    assert [one.samples for one in ledger.history.steps(50)] == [10.0]
-    ledger.record([report("b", user="bo", steps={1: (5, 5.0), 2: (7, 5.0)})], now=2001.0)
-    assert [one.samples for one in ledger.history.steps(50)] == [15.0, 7.0]
-
-
 def test_a_minute_tells_who_is_there_and_what_was_done_so_far(ledger: Ledger, report: Report) -> None:
     ledger.record([report("a", last_seen=6000.0, data_wait_fraction=0.2)], now=6000.0)
     ledger.record([report("a", steps={0: (10, 5.0)}, last_seen=6030.0, data_wait_fraction=0.2)], now=6030.0)

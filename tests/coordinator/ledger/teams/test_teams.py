@@ -1,17 +1,15 @@
 import datetime
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import IntegrityError
 
 from coordinator.ledger.ingest import SessionReport
-from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.serving import ServingBound
 from coordinator.ledger.storage.database import LedgerError, upsert, writing
 from coordinator.ledger.tables import TeamMemberRow
 from coordinator.ledger.teams import membership
-from coordinator.ledger.teams.credit import for_teams
 from coordinator.ledger.teams.membership import CREATED_A_DAY, DAY, Obstacle, TeamRefused
 
 Report = Callable[..., SessionReport]
@@ -61,17 +59,6 @@ def test_credit_counts_for_the_team_that_somebody_is_in_and_stays_with_it(ledger
     ]
     (leader,) = ledger.leaderboard()
     assert leader.samples == 31  # their own, whatever team they were in
-
-
-def test_what_is_read_again_counts_once(ledger_url: str, tmp_path: Path, report: Report) -> None:
-    for number in range(3):
-        ledger = open_ledger(ledger_url, tmp_path)
-        if not number:
-            ledger.teams.create("asha", "River")
-        for _ in range(2):
-            ledger.record([report("a", steps={1: (32, 5.0)})], now=MIDNIGHT)
-        assert given(ledger) == {"River": 32}
-        ledger.close()
 
 
 def test_tokens_that_a_host_serves_count_for_its_team(ledger: Ledger, report: Report) -> None:
@@ -170,11 +157,3 @@ def test_an_organizer_renames_and_removes_a_team(ledger: Ledger, report: Report)
     assert ledger.leaderboard()[0].samples == 40
     ledger.teams.create("asha", "Stream")
     assert given(ledger)["Stream"] == 0  # another team of that name
-
-
-def test_sums_are_by_day_and_team() -> None:
-    counted = {user: {"day": MONDAY, "samples": 3, "tokens_served": 1} for user in ("asha", "bo")}
-    rows = [{"user_name": user, "team_id": "t", "since": 5.0, "is_member": True} for user in counted]
-    members, days = for_teams(counted, rows)
-    assert [(one["user_name"], one["samples"], one["since"]) for one in members] == [("asha", 3, 5.0), ("bo", 3, 5.0)]
-    assert days == [{"day": MONDAY, "team_id": "t", "samples": 6, "tokens_served": 2}]
