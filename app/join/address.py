@@ -11,7 +11,8 @@ from swarm.hosts import is_this_machine
 from swarm.language import _
 
 OF_A_LINK = re.compile(r"(/join\.(sh|ipynb))?/*$")  # what people paste with it
-HOST = re.compile(r"\w[\w-]*(\.\w[\w-]*)*\.?")
+LETTER = r"[\w\u0080-\U0010ffff]"  # vowel signs, as in বাংলা, are not in \w
+HOST = re.compile(rf"{LETTER}(-|{LETTER})*(\.{LETTER}(-|{LETTER})*)*\.?")
 
 
 def coordinator_url(given: str) -> str:

@@ -14,7 +14,7 @@ from app.join import machine_checks
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HubToken, find_token
+from app.join.hub_token import HubToken
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
@@ -87,8 +87,8 @@ def join(url: str, options: JoinOptions) -> None:
             )
             with page.asking():
                 waited = long_pauses.wait_until_over(watch, view.message)
-            if waited and volunteer is not None:
-                volunteer = _with_present_login(volunteer)
+            if waited:
+                volunteer = None  # after hours a saved login may have been renewed
             admitted, client_mode = _enter_patiently(
                 client, options, volunteer, timer, view.message, retries=came_back or waited
             )
@@ -125,12 +125,6 @@ def _identify(client: CoordinatorClient, options: JoinOptions, timer: StartupTim
     )
 
 
-def _with_present_login(volunteer: Volunteer) -> Volunteer:
-    """After hours: the saved login may have been renewed."""
-    token, name = volunteer
-    return (None if token is None else find_token() or token), name
-
-
 def _enter_patiently(
     client: CoordinatorClient,
     options: JoinOptions,
@@ -144,7 +138,8 @@ def _enter_patiently(
     said = ""
     while True:
         try:
-            return _enter(client, options, volunteer or _identify(client, options, timer, say), timer, say)
+            volunteer = volunteer or _identify(client, options, timer, say)
+            return _enter(client, options, volunteer, timer, say)
         except JoinProblem as problem:
             if not retries or problem.kind not in PASSING:
                 raise

@@ -15,6 +15,7 @@ import httpx
 from app.installation import command
 from swarm.errors import NotJoined, SahajError, in_a_line
 from swarm.language import _
+from trainer.console.terminal_text import printable
 
 LONGEST_LINE = 400  # characters of a message from outside
 
@@ -91,8 +92,7 @@ def referring_to_doctor(link: str) -> Iterator[None]:
 
 def one_line(text: str) -> str:
     """Text from outside, safe to print: one line of limited length, without control characters."""
-    words = "".join(char if char.isprintable() else " " for char in text[: 4 * LONGEST_LINE]).split()
-    line = " ".join(words)
+    line = " ".join(printable(text[: 4 * LONGEST_LINE]).split())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 

@@ -13,6 +13,7 @@ from tests.support.problems import raises_problem
         ("https://run.example.org/", "https://run.example.org"),
         ("  run.example.org  ", "https://run.example.org"),
         ("run.example.org:443", "https://run.example.org:443"),
+        ("নদী.বাংলা", "https://নদী.বাংলা"),
         ("run.example.org:8080", "http://run.example.org:8080"),
         ("localhost:8080/", "http://localhost:8080"),
         ("192.0.2.1", "http://192.0.2.1"),

@@ -16,7 +16,7 @@ from app.join.admission import _claim, warning_about_token, who
 from app.join.coordinator_client import Access
 from app.join.join import JoinOptions, _view, join
 from app.join.peer_folder import IDENTITY, free_folders
-from app.join.problems import ProblemKind
+from app.join.problems import ProblemKind, one_line
 from swarm.access.notices import Notices
 from swarm.errors import StorageError, SwarmError
 from swarm.logging import logs
@@ -240,6 +240,7 @@ def test_odd_names_are_refused(name: str):
 def test_names_in_other_scripts_are_names():
     for name in ("ক্\u200cষ", "র\u200d্যানা", "Ana María", "👩\u200d🚀"):  # with joiners, which are not printable
         assert who(OPEN, name) == (None, name)
+        assert one_line(f"The leaderboard calls you\n~{name}.") == f"The leaderboard calls you ~{name}."
 
 
 def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:

@@ -218,6 +218,8 @@ def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs
     assert not heard_by_day and not trained.calls
     join(opened.url, options(tmp_path, name="asha"))
     assert heard_by_day == [2] and not away and len(trained.calls) == 1
+    asked = [heard.path for heard in opened.heard[2:]]
+    assert asked.count("/api/run") == 1, "who this is, is found out once"
 
 
 def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) -> None:
