@@ -17,7 +17,6 @@ from app.options import (
     LinkArgument,
     ListenOption,
     LogLevelOption,
-    PeersOption,
     RunArgument,
     VerboseOption,
 )
@@ -92,7 +91,10 @@ def coordinator(
     from_hub: Annotated[
         bool, typer.Option("--from-hub", help="resume from the newest release, if it is newer than the local state")
     ] = False,
-    initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
+    initial_peers: Annotated[
+        list[str],
+        typer.Option(metavar="ADDRESS", help="address of a peer of the run, to find the swarm by; may be repeated"),
+    ] = [],  # noqa: B006  (Typer reads the default; it is never changed)
     listen: ListenOption = [],  # noqa: B006
     announce: AnnounceOption = [],  # noqa: B006
     verbose: VerboseOption = False,

@@ -16,27 +16,6 @@ class TaskName(str, Enum):
     classify = "classify"
 
 
-TaskArgument = Annotated[
-    TaskName,
-    typer.Argument(
-        metavar="TASK", help="ner (named entities, a tag for each word) or classify (a label for each text)"
-    ),
-]
-OptionalTaskArgument = Annotated[
-    TaskName | None,
-    typer.Argument(metavar="[TASK]", help="ner or classify; not needed if a model is already fine-tuned"),
-]
-ModelOption = Annotated[
-    str, typer.Option("--model", metavar="PATH_OR_REPO", help="folder or Hub repository of a pretrained model")
-]
-ModelsOption = Annotated[
-    list[str],
-    typer.Option(
-        "--model",
-        metavar="PATH_OR_REPO",
-        help="folder, folder of checkpoints, or Hub repository (owner/name, owner/name@revision); repeat it",
-    ),
-]
 TrainOption = Annotated[
     Path | None, typer.Option("--train", metavar="FILE", help="CoNLL (ner), JSONL, CSV or TSV; the suffix says which")
 ]
@@ -82,33 +61,29 @@ DropoutOption = Annotated[
 FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
 ]
-WithExpertsOption = Annotated[
-    bool, typer.Option("--with-experts", help="fine-tune it together with the run's experts, from the files beside it")
-]
-AlsoWithExpertsOption = Annotated[
-    bool,
-    typer.Option("--with-experts", help="fine-tune models a second time, with the experts in the files beside them"),
-]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write all results into this file")]
-OutOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="folder for the fine-tuned model; by default finetuned-TASK")
-]
-PictureOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="draw the score against the global step: FILE.svg or FILE.png")
-]
 DEFAULT_RATES = [1e-4]
 
 
 def finetune(
-    task: TaskArgument,
-    model: ModelOption,
+    task: Annotated[
+        TaskName,
+        typer.Argument(
+            metavar="TASK", help="ner (named entities, a tag for each word) or classify (a label for each text)"
+        ),
+    ],
+    model: Annotated[
+        str, typer.Option("--model", metavar="PATH_OR_REPO", help="folder or Hub repository of a pretrained model")
+    ],
     train: TrainOption = None,
     validation: ValidationOption = None,
     test: TestOption = None,
     dataset: DatasetOption = None,
     input_column: InputColumnOption = None,
     label_column: LabelColumnOption = None,
-    out: OutOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="folder for the fine-tuned model; by default finetuned-TASK")
+    ] = None,
     seeds: SeedsOption = 3,
     epochs: EpochsOption = 20,
     patience: PatienceOption = 3,
@@ -117,7 +92,10 @@ def finetune(
     dropout: DropoutOption = 0.0,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
-    with_experts: WithExpertsOption = False,
+    with_experts: Annotated[
+        bool,
+        typer.Option("--with-experts", help="fine-tune it together with the run's experts, from the files beside it"),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Teach a pretrained model a task, with several seeds, and save the best."""
@@ -149,8 +127,18 @@ def finetune(
 
 
 def evaluate(
-    model: ModelsOption,
-    task: OptionalTaskArgument = None,
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            metavar="PATH_OR_REPO",
+            help="folder, folder of checkpoints, or Hub repository (owner/name, owner/name@revision); repeat it",
+        ),
+    ],
+    task: Annotated[
+        TaskName | None,
+        typer.Argument(metavar="[TASK]", help="ner or classify; not needed if a model is already fine-tuned"),
+    ] = None,
     train: TrainOption = None,
     validation: ValidationOption = None,
     test: TestOption = None,
@@ -165,9 +153,16 @@ def evaluate(
     dropout: DropoutOption = 0.0,
     max_length: LengthOption = None,
     from_scratch: FromScratchOption = False,
-    with_experts: AlsoWithExpertsOption = False,
+    with_experts: Annotated[
+        bool,
+        typer.Option(
+            "--with-experts", help="fine-tune models a second time, with the experts in the files beside them"
+        ),
+    ] = False,
     json: JsonOption = None,
-    picture: PictureOption = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="draw the score against the global step: FILE.svg or FILE.png")
+    ] = None,
 ) -> None:
     """Compare models and checkpoints of a run on a task; those not fine-tuned yet are fine-tuned first."""
     set_verbosity(verbose=False)

@@ -1,52 +1,42 @@
 """The command line of `sahaj join`."""
 
 import contextlib
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app import startup
 from app.options import (
     CONNECTIONS,
     AnnounceOption,
-    CompileOption,
-    CoresOption,
-    CountryOption,
-    DeviceOption,
-    DownloadOption,
-    GraceOption,
-    IdleAfterOption,
     LinkArgument,
     ListenOption,
     LogLevelOption,
-    MaxPowerOption,
-    MaxTemperatureOption,
-    MaxTrafficOption,
-    MicroBatchOption,
     NameOption,
-    OnBatteryOption,
-    OnMeteredOption,
-    PauseFileOption,
-    Priority,
-    PriorityOption,
-    RelayOption,
-    ShareOption,
-    TeamOption,
-    UploadOption,
     VerboseOption,
-    WhenOption,
     WriteTokenOption,
 )
-from app.startup import start_peer
+from app.startup import loading_libraries, start_peer
+from swarm.countries import country_code
 from swarm.logging import logs
-from trainer.pausing.wishes import IDLE_AFTER, Wishes
+from trainer.pausing.wishes import IDLE_AFTER, When, Wishes
+from trainer.pausing.wishes import when as parse_when
+
+CONSIDERATE = "When to train, and how much of this machine to take"  # a panel of the help
+
+
+class Priority(str, Enum):
+    """Of the trainer among the programs of its machine."""
+
+    LOW = "low"
+    NORMAL = "normal"
 
 
 def join(
     url: LinkArgument,
     name: NameOption = None,
-    team: TeamOption = None,
+    team: Annotated[str | None, typer.Option(help="a team of the run to be in from now on", show_default=False)] = None,
     allow_write_token: WriteTokenOption = False,
     data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
     state: Annotated[
@@ -65,25 +55,132 @@ def join(
     ] = None,
     listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     announce: AnnounceOption = [],  # noqa: B006
-    relay: RelayOption = [],  # noqa: B006
-    device: DeviceOption = None,
-    micro_batch: MicroBatchOption = None,
-    compile: CompileOption = False,
-    country: CountryOption = None,
-    max_upload: UploadOption = None,
-    max_download: DownloadOption = None,
-    grace: GraceOption = None,
-    when: WhenOption = "always",  # type: ignore[assignment]  # Typer parses it
-    idle_after: IdleAfterOption = IDLE_AFTER,
-    on_battery: OnBatteryOption = False,
-    on_metered: OnMeteredOption = False,
-    max_traffic: MaxTrafficOption = None,
-    cores: CoresOption = None,
-    priority: PriorityOption = Priority.LOW,
-    gpu_share: ShareOption = 100.0,
-    max_temperature: MaxTemperatureOption = None,
-    max_power: MaxPowerOption = None,
-    pause_file: PauseFileOption = None,
+    relay: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ADDRESS",
+            help="peer through which others can reach this one; may be repeated",
+            rich_help_panel=CONNECTIONS,
+        ),
+    ] = [],  # noqa: B006
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")] = None,
+    micro_batch: Annotated[
+        int | None, typer.Option(min=1, help="samples at a time; by default the program tries sizes")
+    ] = None,
+    compile: Annotated[bool, typer.Option("--compile", help="use torch.compile")] = False,
+    country: Annotated[
+        str | None,
+        typer.Option(
+            metavar="XX",
+            parser=country_code,
+            help="your country, such as BD; others see only how many people a country has",
+        ),
+    ] = None,
+    max_upload: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MBIT",
+            min=1.0,
+            help="the most that averaging may send, in Mbit/s",
+            rich_help_panel=CONNECTIONS,
+        ),
+    ] = None,
+    max_download: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MBIT",
+            min=1.0,
+            help="the most that averaging may fetch, in Mbit/s",
+            rich_help_panel=CONNECTIONS,
+        ),
+    ] = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="seconds to finish a global step after SIGTERM; with --spot, what the cloud allows"),
+    ] = None,
+    when: Annotated[
+        When,
+        typer.Option(
+            metavar="WHEN",
+            parser=parse_when,
+            help="always; idle: while nobody uses this machine; night; or hours, such as 22:00-07:00. "
+            "idle,night is either of them, idle+night both at once",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = "always",  # type: ignore[assignment]  # Typer parses it
+    idle_after: Annotated[
+        float,
+        typer.Option(
+            metavar="MINUTES",
+            min=0.1,
+            help="minutes without keyboard or mouse input before the machine counts as idle",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = IDLE_AFTER,
+    on_battery: Annotated[
+        bool,
+        typer.Option(
+            "--on-battery",
+            help="also train on battery power (otherwise training pauses)",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = False,
+    on_metered: Annotated[
+        bool,
+        typer.Option(
+            "--on-metered",
+            help="also train on a metered connection (otherwise training pauses)",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = False,
+    max_traffic: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB", min=0.01, help="the most that averaging may send and fetch a day", rich_help_panel=CONSIDERATE
+        ),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="cores of the processor to use; by default all", rich_help_panel=CONSIDERATE),
+    ] = None,
+    priority: Annotated[
+        Priority,
+        typer.Option(help="low: give other programs priority for processor and disk", rich_help_panel=CONSIDERATE),
+    ] = Priority.LOW,
+    gpu_share: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT",
+            min=1.0,
+            max=100.0,
+            help="share of the time that the GPU may compute, in percent (without a GPU: the processor)",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = 100.0,
+    max_temperature: Annotated[
+        float | None,
+        typer.Option(
+            metavar="CELSIUS",
+            min=30.0,
+            help="keep an NVIDIA GPU below this temperature by computing less of the time",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = None,
+    max_power: Annotated[
+        float | None,
+        typer.Option(
+            metavar="WATTS",
+            min=10.0,
+            help="keep an NVIDIA GPU below this power by computing less of the time",
+            rich_help_panel=CONSIDERATE,
+        ),
+    ] = None,
+    pause_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="pause while this file exists (it may be empty)", rich_help_panel=CONSIDERATE
+        ),
+    ] = None,
     spot: Annotated[
         bool,
         typer.Option("--spot", help="leave in time when the cloud takes this spot instance away"),
@@ -99,7 +196,7 @@ def join(
 ) -> None:
     """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
     start_peer(verbose=verbose, log_level=log_level)
-    with startup.loading_libraries():
+    with loading_libraries():
         from app.join.join import JoinOptions
         from app.join.join import join as join_run
         from app.join.problems import referring_to_doctor
@@ -139,7 +236,6 @@ def join(
         notebook=notebook,
         service=service,
         verbose=verbose,
-        process_started=startup.PROCESS_STARTED,
         chosen=chosen,
         wishes=wishes,
         has_low_priority=priority is Priority.LOW,

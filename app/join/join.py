@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from app import startup
 from app.installation import keep_installation
 from app.join import machine_checks
 from app.join.address import is_loopback
@@ -20,7 +21,6 @@ from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.me import page_orders
 from app.me.page_orders import PageOrders
-from app.startup import loading_libraries
 from swarm.language import _
 from swarm.logging.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
@@ -52,7 +52,6 @@ class JoinOptions:
     notebook: bool = False  # show pages for a notebook to display
     service: bool = False  # print less, for weeks
     verbose: bool = False
-    process_started: float = 0.0  # unix time, seconds
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
     wishes: Wishes = field(default_factory=Wishes)
     has_low_priority: bool = False  # other programs come first
@@ -183,7 +182,7 @@ def _train(
     page: PageOrders,
 ) -> bool:
     """Returns whether this peer has left for a long pause."""
-    with timer("loading the libraries of training"), loading_libraries():
+    with timer("loading the libraries of training"), startup.loading_libraries():
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
@@ -206,7 +205,7 @@ def _train(
         spot = SpotNotice(view.message)
         trainer = replace(trainer, default_grace=spot.grace, when_joined=(renewal.start, page.start, spot.start))
     try:
-        pausing = train(admitted.run, trainer, view, options.process_started)
+        pausing = train(admitted.run, trainer, view, startup.PROCESS_STARTED)
     finally:
         renewal.stop()
         page.stop()
