@@ -1,26 +1,19 @@
-"""Asks the process that looks at torch and hivemind, and says how it ended if it did."""
+"""Looks at what needs torch and hivemind, in a process of its own: either may be broken, hang, or end the process."""
 
-import json
-import queue
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
-from app.doctor.peer_process import PassSeen, PeerSeen, Question, TorchSeen
 from app.doctor.results import TooLate
-from app.join.problems import one_line
 from swarm.errors import SahajError
 
-START = "import sys; sys.path[:] = {!r}; from app.doctor.peer_process import main; main()"
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T")
 
 
 class Broken(SahajError):
@@ -31,18 +24,12 @@ class PeerProcess:
     """The process, which is started at once and killed in the end."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            # the same packages as here: a folder `torch` where the command was typed is not torch
-            [sys.executable, "-c", START.format(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-        )
+        fresh = multiprocessing.get_context("spawn")
+        self._questions, theirs = fresh.Pipe()
+        self._process = fresh.Process(target=_answer, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
         self._late = False
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="peer process", daemon=True).start()
 
     def __enter__(self) -> "PeerProcess":
         return self
@@ -51,54 +38,49 @@ class PeerProcess:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
-    def torch(self, until: float) -> TorchSeen:
-        """The device; `until` a time of the monotonic clock, as for all questions.
+    def ask(self, until: float, look: Callable[..., T], *arguments: Any) -> T:
+        """What a function of a module returns there, at a time of the monotonic clock at the latest.
 
         Raises:
-            Broken: torch cannot be used.
+            Broken: it has raised an error, or the process has ended.
             TooLate: there is no answer yet.
         """
-        return TorchSeen.model_validate(self._ask(Question(about="torch"), until))
-
-    def peer(self, folder: Path, until: float) -> PeerSeen:
-        """Who this machine is in a run, or would be; raises the same."""
-        return PeerSeen.model_validate(self._ask(Question(about="peer", folders=[folder]), until))
-
-    def passes(self, folders: Sequence[Path], run: str, authority: bytes, until: float) -> list[PassSeen]:
-        """The passes kept in folders of peers; raises the same."""
-        question = Question.model_construct(about="passes", folders=list(folders), run=run, authority=authority)
-        return [PassSeen.model_validate(one) for one in self._ask(question, until)]
-
-    def _ask(self, question: Question, until: float) -> Any:
-        assert self._process.stdin is not None
         if self._late:  # what comes now answers an older question
             raise TooLate
         try:
-            self._process.stdin.write(question.model_dump_json() + "\n")
-            self._process.stdin.flush()
-            line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            self._late = True
-            raise TooLate from None
-        except OSError:
-            line = ""
-        if not line:
-            raise Broken(self._how_it_ended())
-        told = json.loads(line)
-        if "error" in told:
-            raise Broken(one_line(told["error"]))
-        return told["answer"]
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put("")
+            self._questions.send((look, arguments))
+            if not self._questions.poll(max(0.0, until - time.monotonic())):
+                self._late = True
+                raise TooLate
+            answer: T | Broken = self._questions.recv()
+        except (EOFError, OSError):
+            raise Broken(self._how_it_ended()) from None
+        if isinstance(answer, Broken):
+            raise answer
+        return answer
 
     def _how_it_ended(self) -> str:
-        status = self._process.wait()
+        self._process.join()
+        status = self._process.exitcode or 0
         if status >= 0:
             return f"the process that loads it exited with status {status}"
         return f"the process that loads it was killed by {signal.Signals(-status).name}"
+
+
+def _answer(questions: Connection) -> None:
+    """Answer until the questions end, or this process does; what libraries print goes nowhere."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    while True:
+        try:
+            look, arguments = questions.recv()
+        except EOFError:
+            return
+        try:
+            answer = look(*arguments)
+        except Exception as error:  # whatever a broken library raises
+            answer = Broken(str(error) if isinstance(error, SahajError) else f"{type(error).__name__}: {error}")
+        questions.send(answer)

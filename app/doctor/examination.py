@@ -1,11 +1,12 @@
 """From what was observed to the lines of the report."""
 
+import platform
 from collections.abc import Callable
 from typing import TypeVar
 
 from app.doctor import link_findings, machine_findings, run_findings
 from app.doctor.observing import Observed, RunSeen
-from app.doctor.results import Check, CheckResult, Mark, TooLate, fault, warning
+from app.doctor.results import Check, CheckResult, Mark, TooLate, fault, ok, warning
 from app.join.machine_checks import findings
 from app.join.problems import one_line
 from swarm.errors import SahajError
@@ -21,7 +22,7 @@ def results(seen: Observed, now: float) -> list[CheckResult]:
     needed = None if run is None or run.description is None else not run.description.access.open
     found = [] if isinstance(seen.computer, Exception) else list(findings(run.run if run else None, seen.computer))
     decisions: dict[Check, Decision] = {
-        Check.PYTHON: lambda: machine_findings.python(seen.python, seen.pythons),
+        Check.PYTHON: lambda: ok(Check.PYTHON, platform.python_version()),
         Check.TORCH: lambda: machine_findings.torch(seen.torch, found),
         Check.MEMORY: lambda: machine_findings.memory(_there(seen.computer), found),
         Check.DISK: lambda: machine_findings.disk(_there(seen.computer), found, seen.unwritable),

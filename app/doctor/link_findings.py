@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from app.doctor.network import LinkSeen
-from app.doctor.results import Check, CheckResult, Mark, fault, ok, skipped, warning
+from app.doctor.results import Check, CheckResult, fault, ok, skipped, warning
 from app.join.address import is_loopback
 from app.join.coordinator_client import RunDescription
 from app.join.problems import JoinProblem, ProblemKind
@@ -41,14 +41,6 @@ def proxy(seen: LinkSeen) -> CheckResult:
     if isinstance(seen.run, RunDescription):
         told = _("{proxy} lets this program through to the coordinator")
         return ok(Check.PROXY, told.format(proxy=seen.proxy.shown))
-    if isinstance(seen.without_proxy, RunDescription):
-        host = urlsplit(seen.url).hostname
-        return fault(
-            Check.PROXY,
-            _("{proxy} is in the way, and without it the coordinator answers; name {host} in NO_PROXY").format(
-                proxy=seen.proxy.shown, host=host
-            ),
-        )
     if seen.run.kind is ProblemKind.PROXY:
         return fault(Check.PROXY, str(seen.run))
     return warning(
@@ -83,7 +75,7 @@ def coordinator(seen: LinkSeen) -> CheckResult:
     """Whether the coordinator answers at the link."""
     if isinstance(seen.run, RunDescription):
         return ok(Check.COORDINATOR, _("the run {run} answers at {url}").format(run=seen.run.name, url=seen.url))
-    if proxy(seen).mark is Mark.FAULT:
+    if seen.run.kind is ProblemKind.PROXY:
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.PROXY.value))
     if isinstance(seen.addresses, JoinProblem) and seen.proxy is None:
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.DNS.value))

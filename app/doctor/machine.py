@@ -1,6 +1,5 @@
 """What is observed of this machine without torch."""
 
-import importlib.metadata
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from app.join.peer_folder import IDENTITY
 from app.join.problems import JoinProblem
 from swarm.errors import StorageError
 from swarm.files import storage_errors
-from swarm.version import DISTRIBUTION
 
 PROBE = bytes(4096)
 
@@ -23,11 +21,6 @@ class TokenSeen:
     token: HubToken | None
     user: str = ""
     problem: JoinProblem | None = None
-
-
-def supported_pythons() -> str:
-    """As the program's package says it: >=3.10,<3.14."""
-    return importlib.metadata.metadata(DISTRIBUTION)["Requires-Python"] or ""
 
 
 def try_to_write(folder: Path) -> StorageError | None:

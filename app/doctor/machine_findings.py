@@ -1,6 +1,5 @@
 """Decides what to say about this machine: from what was observed to a line with the way out."""
 
-import re
 from collections.abc import Sequence
 
 from app.doctor.machine import TokenSeen
@@ -14,23 +13,6 @@ from swarm.language import _, mark
 
 MORE_TIME = mark("wait until the machine is less busy, or give the doctor more time with --patience 60")
 REINSTALL = mark("install the program again into a fresh virtual environment")
-
-
-def python(version: tuple[int, int, int], supported: str) -> CheckResult:
-    """Whether the program supports this Python; `supported` as the package says it: >=3.10,<3.14."""
-    shown = ".".join(map(str, version))
-    least, most = (_bound(supported, sign) for sign in (">=", "<"))
-    if (least is not None and version[:2] < least) or (most is not None and version[:2] >= most):
-        wanted = supported
-        if least is not None:
-            range_of = _("{least} to {newest}") if most is not None else _("{least} or newer")
-            wanted = range_of.format(least=f"3.{least[1]}", newest=f"3.{most[1] - 1}" if most is not None else "")
-        told = _(
-            "Python {version} cannot run this program; install the program again into a fresh virtual environment with "
-            "Python {wanted} (uv gets one)"
-        )
-        return fault(Check.PYTHON, told.format(version=shown, wanted=wanted))
-    return ok(Check.PYTHON, shown)
 
 
 def torch(seen: TorchSeen | Exception, found: Sequence[Finding]) -> CheckResult:
@@ -111,8 +93,3 @@ def _with_findings(check: Check, found: Sequence[Finding], about: str, otherwise
             if finding.about == about and finding.fatal is fatal:
                 return result(check, finding.message)
     return ok(check, otherwise)
-
-
-def _bound(supported: str, sign: str) -> tuple[int, int] | None:
-    found = re.search(rf"{sign}(\d+)\.(\d+)", supported)
-    return (int(found[1]), int(found[2])) if found else None

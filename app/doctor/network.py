@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.doctor.background import outcome_or, start
-from app.join.coordinator_client import CoordinatorClient, RunDescription, clock_offset
-from app.join.problems import JoinProblem, ProblemKind, explain
+from app.join.coordinator_client import CoordinatorClient, RunDescription
+from app.join.problems import JoinProblem, explain
 from app.join.proxy import Proxy, proxy_for
 
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in a multiaddr
@@ -31,7 +31,6 @@ class LinkSeen:
     run: RunDescription | JoinProblem
     ahead: float | None  # seconds by which the coordinator's clock is ahead of ours
     proxy: Proxy | None = None
-    without_proxy: RunDescription | JoinProblem | None = None  # None: there is none, or it was of use
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,11 @@ class PeerAddress:
 def look_at_link(url: str, until: float) -> LinkSeen:
     """Look its host up, and ask for the run as joining does; `until` a time of the monotonic clock."""
     patience = max(0.1, until - time.monotonic())
-    proxy = proxy_for(url)
     names = start(lambda: look_up(url))
-    through = start(lambda: ask_for_run(url, patience))
-    past = start(lambda: ask_for_run(url, patience, use_proxy=False)) if proxy else None
-    nameless = explain(url, socket.gaierror(socket.EAI_AGAIN, ""))
-    silent = explain(url, httpx.ReadTimeout(""))
-    addresses = outcome_or(names, until, nameless)
-    run, ahead, base = outcome_or(through, until, (silent, None, url))
-    without_proxy = None
-    if past is not None and isinstance(run, JoinProblem):
-        without_proxy, ahead_there, _ = outcome_or(past, until, (silent, None, url))
-        ahead = ahead_there if ahead is None else ahead
-    return LinkSeen(base, addresses, run, ahead, proxy, without_proxy)
+    asked = start(lambda: ask_for_run(url, patience))
+    addresses = outcome_or(names, until, explain(url, socket.gaierror(socket.EAI_AGAIN, "")))
+    run, ahead, base = outcome_or(asked, until, (explain(url, httpx.ReadTimeout("")), None, url))
+    return LinkSeen(base, addresses, run, ahead, proxy_for(url))
 
 
 def look_up(url: str) -> list[str] | JoinProblem:
@@ -71,33 +62,16 @@ def look_up(url: str) -> list[str] | JoinProblem:
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
-def ask_for_run(
-    url: str, patience: float, *, use_proxy: bool = True
-) -> tuple[RunDescription | JoinProblem, float | None, str]:
+def ask_for_run(url: str, patience: float) -> tuple[RunDescription | JoinProblem, float | None, str]:
     """What the run is, by how many seconds the coordinator's clock is ahead of ours, and the URL in the end."""
     try:
-        with CoordinatorClient(url, patience=patience, tolerance=float("inf"), use_proxy=use_proxy) as client:
+        with CoordinatorClient(url, patience=patience, tolerance=float("inf")) as client:
             try:
-                return client.description(), client.ahead, client.base
+                return client.run(), client.ahead, client.base
             except JoinProblem as problem:
-                ahead = (
-                    _clock_behind_bad_certificate(url, patience) if problem.kind is ProblemKind.TLS else client.ahead
-                )
-                return problem, ahead, client.base
+                return problem, client.ahead, client.base
     except JoinProblem as problem:
         return problem, None, url
-
-
-def _clock_behind_bad_certificate(url: str, patience: float) -> float | None:
-    """The offset of the clock where no certificate is valid, of which a wrong clock is a usual reason.
-
-    Nothing secret is sent, and nothing else of the answer is used.
-    """
-    try:
-        headers = httpx.head(f"{url}/api/run", verify=False, timeout=patience, trust_env=False).headers
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return None
-    return clock_offset(headers.get("date"), time.time())
 
 
 def peer_address(address: str) -> PeerAddress | None:

@@ -1,6 +1,6 @@
 """Looks at everything within one bound in time; what fails or hangs is an exception in what was observed."""
 
-import sys
+import base64
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from app.doctor.asking import PeerProcess
 from app.doctor.background import outcome, outcome_or, start
-from app.doctor.machine import TokenSeen, look_for_token, supported_pythons, try_to_write
+from app.doctor.machine import TokenSeen, look_for_token, try_to_write
 from app.doctor.network import LinkSeen, PeerAddress, answers_by_udp, knock, look_at_link, peer_address
-from app.doctor.peer_process import PassSeen, PeerSeen, TorchSeen
+from app.doctor.peer_process import PassSeen, PeerSeen, TorchSeen, look_at_passes, look_at_peer, look_at_torch
 from app.join.address import coordinator_url, is_loopback, is_private
 from app.join.admission import user_name
 from app.join.coordinator_client import CoordinatorClient, RunDescription
 from app.join.machine_checks import Computer, addresses_towards, measure_without_torch, needs_client_mode
 from app.join.manifest import read_manifest
-from app.join.peer_folder import cache_folder, default_folder, used_folders
+from app.join.peer_folder import cache_folder, default_folder, peer_folders
 from app.join.problems import JoinProblem
 from swarm.access.join_messages import JoinAnswer, JoinRequest
 from swarm.language import _
@@ -58,9 +58,7 @@ class Observed:
     computer: Computer | Exception
     unwritable: Exception | None
     token: TokenSeen | Exception
-    python: tuple[int, int, int]
-    pythons: str  # those that the program supports
-    version: str
+    version: str  # of this program
     run: RunSeen | Exception | None = None
 
 
@@ -86,12 +84,12 @@ def observe(link: str | None, state: Path | None, patience: float) -> Observed:
         seen = _caught(lambda: outcome(looking, stages[1]))
         if isinstance(seen, Exception):
             return replace(machine, run=seen)
-        folders = [state] if state is not None else [default_folder(seen.url), *used_folders(seen.url)]
+        folders = [state] if state is not None else [default_folder(seen.url), *peer_folders(seen.url)]
         return replace(machine, run=_look_at_run(process, seen, machine, folders, stages))
 
 
 def _look_at_machine(process: PeerProcess, folder: Path, until: float) -> Observed:
-    asked = start(lambda: process.torch(until))
+    asked = start(lambda: process.ask(until, look_at_torch))
     written = start(lambda: try_to_write(folder))
     token = start(look_for_token)
     torch = _caught(lambda: outcome(asked, until))
@@ -102,19 +100,19 @@ def _look_at_machine(process: PeerProcess, folder: Path, until: float) -> Observ
         computer=_caught(lambda: outcome(measured, until + 1.0)),
         unwritable=_caught(lambda: outcome(written, until + 1.0)),
         token=_caught(lambda: outcome(token, until)),
-        python=sys.version_info[:3],
-        pythons=supported_pythons(),
         version=program_version(),
     )
 
 
 def _look_at_run(
-    process: PeerProcess, link: LinkSeen, machine: Observed, folders: Sequence[Path], stages: Sequence[float]
+    process: PeerProcess, link: LinkSeen, machine: Observed, folders: list[Path], stages: Sequence[float]
 ) -> RunSeen:
     _, asked_by, called_by = stages
     seen = RunSeen(link)
     peer: PeerSeen | Exception = (
-        machine.torch if isinstance(machine.torch, Exception) else _caught(lambda: process.peer(folders[0], asked_by))
+        machine.torch
+        if isinstance(machine.torch, Exception)
+        else _caught(lambda: process.ask(asked_by, look_at_peer, folders[0]))
     )
     seen = replace(seen, answered=why_not_ask(seen, machine, peer))
     if not seen.answered and not isinstance(peer, Exception):
@@ -132,7 +130,7 @@ def _look_at_run(
     knocking = start(lambda: knock(known, called_by))
     greeting = start(lambda: answers_by_udp(known, called_by))
     name = seen.description.name if seen.description else ""
-    passes = _caught(lambda: process.passes(folders, name, authority, called_by))
+    passes = _caught(lambda: process.ask(called_by, look_at_passes, folders, name, authority))
     own, theirs = "", ""
     if not isinstance(link.addresses, JoinProblem):
         own, theirs = outcome_or(start(lambda: addresses_towards(link.url)), called_by, ("", ""))
@@ -172,9 +170,9 @@ def ask_for_pass(
     seen = TokenSeen(None) if isinstance(token, Exception) else token
     serves = not is_open or (seen.user and is_private(url))
     shown = seen.token.value if seen.token and serves else None
-    request = JoinRequest.model_construct(
+    request = JoinRequest(
         peer_id=peer.peer_id,
-        public_key=peer.public_key,
+        public_key=base64.b64encode(peer.public_key),  # pydantic takes bytes of this kind in base64
         version=program_version(),
         name=user_name() if is_open and shown is None else None,
     )

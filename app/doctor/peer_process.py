@@ -1,33 +1,15 @@
-"""Looks at what needs torch and hivemind, in a process of its own: either may be broken, hang, or end the process.
+"""What is looked at in the process that may break: torch, and the peers of this machine with their passes."""
 
-The process reads questions from its standard input, a line of JSON each, and answers each with a line.
-"""
-
-import base64
-import json
-import os
-import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import Base64Bytes, BaseModel
 
 from app.join.peer_folder import IDENTITY, PEERS, in_use
-from swarm.errors import SahajError
 
 NVIDIA = Path("/dev/nvidia0")
 
 
-class Question(BaseModel):
-    """What the process is asked, about which folders of peers, and for which run where that is known."""
-
-    about: Literal["torch", "peer", "passes"]
-    folders: list[Path] = []
-    run: str = ""
-    authority: Base64Bytes = b""
-
-
-class TorchSeen(BaseModel):
+@dataclass(frozen=True)
+class TorchSeen:
     """What torch computes with."""
 
     version: str
@@ -38,20 +20,21 @@ class TorchSeen(BaseModel):
     idle_gpu: bool  # there is one, which torch cannot use
 
 
-class PeerSeen(BaseModel):
+@dataclass(frozen=True)
+class PeerSeen:
     """Who this machine is in a run, or would be, and by which addresses it last joined."""
 
     peer_id: str
-    public_key: Base64Bytes
+    public_key: bytes
     addresses: list[str]
 
 
-class PassSeen(BaseModel):
-    """A pass that a peer on this machine has kept."""
+@dataclass(frozen=True)
+class PassSeen:
+    """A pass with which a process on this machine trains now."""
 
     user: str
     expires: float  # unix time, seconds
-    in_use: bool  # a process trains with it now
     good: bool | None  # the run's authority gave it to this peer; None: not known
 
 
@@ -67,7 +50,7 @@ def look_at_torch() -> TorchSeen:
     has_bfloat16 = cuda and torch.cuda.is_bf16_supported(including_emulation=False)
     formats = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
     return TorchSeen(
-        version=torch.__version__,
+        version=str(torch.__version__),
         device=str(device),
         name=device_name(device),
         formats=[str(one).removeprefix("torch.") for one in formats],
@@ -95,25 +78,26 @@ def look_at_peer(folder: Path) -> PeerSeen:
         key = RSAPrivateKey()
     public_key = key.get_public_key().to_bytes()
     newest = _newest(folder, PEERS)
-    return PeerSeen(
-        peer_id=str(peer_id_of(public_key)),
-        public_key=base64.b64encode(public_key),
-        addresses=remembered_peers.recall(newest) if newest else [],
-    )
+    addresses = remembered_peers.recall(newest) if newest else []
+    return PeerSeen(str(peer_id_of(public_key)), public_key, addresses)
 
 
-def look_at_pass(folder: Path, run: str, authority: bytes) -> PassSeen | None:
-    """The newest pass in a peer's folder; None if it has none.
+def look_at_passes(folders: list[Path], run: str, authority: bytes) -> list[PassSeen]:
+    """The newest pass in each of these folders in which a process is a peer now.
 
     Args:
         authority: the public key that the run's passes are checked with; empty if it is not known.
     """
+    return [seen for folder in folders if in_use(folder) and (seen := _look_at_pass(folder, run, authority))]
+
+
+def _look_at_pass(folder: Path, run: str, authority: bytes) -> PassSeen | None:
     from swarm.access.gate import PASS
     from swarm.access.passes import PassRefused, check_pass, read_pass
     from swarm.identity import read_key
 
     newest, key_file = _newest(folder, PASS), folder / IDENTITY
-    if newest is None or not key_file.is_file():
+    if newest is None:
         return None
     try:
         kept = read_pass(newest.read_bytes())
@@ -128,34 +112,7 @@ def look_at_pass(folder: Path, run: str, authority: bytes) -> PassSeen | None:
             good = True
         except PassRefused:
             good = False
-    return PassSeen(user=kept.user, expires=kept.expires, in_use=in_use(folder), good=good)
-
-
-def answer(question: Question) -> Any:
-    """What a line of the process says."""
-    if question.about == "torch":
-        return look_at_torch().model_dump()
-    if question.about == "peer":
-        return look_at_peer(question.folders[0]).model_dump(mode="json")
-    seen = (look_at_pass(folder, question.run, question.authority) for folder in question.folders)
-    return [one.model_dump() for one in seen if one is not None]
-
-
-def main() -> None:
-    """Answer until the questions end; nothing but answers goes to standard output."""
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
-        for line in sys.stdin:
-            try:
-                told = {"answer": answer(Question.model_validate_json(line))}
-            except Exception as error:  # whatever a broken library raises
-                told = {"error": _reason(error)}
-            answers.write(json.dumps(told) + "\n")
-            answers.flush()
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, SahajError) else f"{type(error).__name__}: {error}"
+    return PassSeen(kept.user, kept.expires, good)
 
 
 def _newest(folder: Path, name: str) -> Path | None:

@@ -16,17 +16,16 @@ MOST_NAMED = 2  # addresses in a line
 
 
 def passes(
-    answered: JoinAnswer | Exception | str, kept: Sequence[PassSeen], now: float, *, token_named: bool
+    answered: JoinAnswer | Exception | str, used: Sequence[PassSeen], now: float, *, token_named: bool
 ) -> CheckResult:
     """Whether this machine has, or would get, a pass.
 
     Args:
         answered: what came of asking for a new one; a reason if it was not asked for.
-        kept: those of peers on this machine.
+        used: those with which this machine trains now.
         now: unix time, seconds.
         token_named: the line about the token names a fault.
     """
-    used = [one for one in kept if one.in_use]
     for one in used:
         if one.good is False:
             return fault(
@@ -45,8 +44,7 @@ def passes(
                 ).format(user=one.user, time=_amount(now - one.expires), why=_why(answered)),
             )
     if isinstance(answered, JoinAnswer):
-        told = _("the coordinator gives one to {user}").format(user=answered.user)
-        return ok(Check.PASS, f"{told}{_replaced(kept, now)}")
+        return ok(Check.PASS, _("the coordinator gives one to {user}").format(user=answered.user))
     if isinstance(answered, JoinProblem):
         if token_named and answered.kind in (ProblemKind.TOKEN_REJECTED, ProblemKind.TOKEN_MISSING):
             return skipped(Check.PASS, _("see {check}").format(check=Check.TOKEN.value))
@@ -62,22 +60,7 @@ def passes(
         )
     if isinstance(answered, Exception):
         raise answered
-    return _of_earlier_sessions(answered, kept, now)
-
-
-def _of_earlier_sessions(not_asked: str, kept: Sequence[PassSeen], now: float) -> CheckResult:
-    if not kept:
-        return skipped(Check.PASS, not_asked)
-    newest = max(kept, key=lambda one: one.expires)
-    if newest.expires <= now:
-        return warning(
-            Check.PASS,
-            _(
-                "the pass of {user} expired {time} ago; joining will request a new one as soon as possible ({reason})"
-            ).format(user=newest.user, time=_amount(now - newest.expires), reason=not_asked),
-        )
-    told = _("{user} has a pass that is valid for {time}")
-    return ok(Check.PASS, told.format(user=newest.user, time=_amount(newest.expires - now)))
+    return skipped(Check.PASS, answered)
 
 
 def peers(
@@ -153,16 +136,6 @@ def _reason(error: Exception | None) -> str:
 
 def _why(answered: JoinAnswer | Exception | str) -> str:
     return _(" (a new one is refused: {reason})").format(reason=answered) if isinstance(answered, JoinProblem) else ""
-
-
-def _replaced(kept: Sequence[PassSeen], now: float) -> str:
-    if any(one.in_use for one in kept):
-        return _(", which trains here with one that is good")
-    if any(one.good is False for one in kept):
-        return _("; the one that lies here is another run's, and joining replaces it")
-    if kept and all(one.expires <= now for one in kept):
-        return _("; the one of an earlier session has expired, as usual")
-    return ""
 
 
 def _amount(seconds: float) -> str:

@@ -154,14 +154,11 @@ class Admitted:
 
         def renewed(answer: Renewed) -> None:
             learn(answer.standing)
-            self._remember_newer(answer)
+            with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
+                self._remember(remembered_peers.usable(answer.initial_peers))
 
         peer_id = self.identity.peer_id
         return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=renewed, work=work)
-
-    def _remember_newer(self, answer: Renewed) -> None:
-        with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
-            self._remember(remembered_peers.usable(answer.initial_peers))
 
     def _remember(self, current: list[str]) -> list[str]:
         file = self.run_folder / PEERS
@@ -181,12 +178,12 @@ def identify(
 ) -> tuple[HubToken | None, str | None]:
     """Ask who may join, and find out who this is: see `who`."""
     with timer("asking the coordinator"):
-        access = client.access()
-    speak(client.language)
-    if warning := warning_about_token(access, name, client.base):
+        run = client.run()
+    speak(run.language)
+    if warning := warning_about_token(run.access, name, client.base):
         say(warning)
     with timer("finding out who you are"):
-        return who(access, name, allow_write_token=allow_write_token, notebook=notebook)
+        return who(run.access, name, allow_write_token=allow_write_token, notebook=notebook)
 
 
 def who(

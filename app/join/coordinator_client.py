@@ -7,11 +7,11 @@ another host, and no header or token appears in a message.
 import time
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from pydantic import Base64Bytes, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Base64Bytes, Field, TypeAdapter, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
 from app.join.problems import JoinProblem, ProblemKind, certificates_problem, explain, one_line, proxy_problem
@@ -22,6 +22,7 @@ from swarm.access.pause_messages import PAUSE_ORDER, OrderAnswer, OrderQuestion
 from swarm.clock import describe_offset
 from swarm.language import _, mark
 
+RUN = "/api/run"
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
 CONNECT_PATIENCE = 6.0  # seconds
 LONGEST_ANSWER = 1 << 20  # bytes of JSON
@@ -38,24 +39,14 @@ class Access(Message):
     open: bool = False
 
 
-class RunReply(Message):
-    """Of `GET /api/run`, what joining needs."""
+class RunDescription(Message):
+    """Of `GET /api/run`, what is used here."""
 
+    name: Annotated[str, AfterValidator(one_line)]
     access: Access
-    language: str = Field("", max_length=40)
-
-
-class NameReply(Message):
-    """Of `GET /api/run`, what every run has."""
-
-    name: str
-
-
-class RunDescription(RunReply, NameReply):
-    """Of `GET /api/run`, what tells whether this program fits."""
-
     version: str = Field(max_length=40)
-    fingerprint: str = Field(max_length=64)
+    language: str = Field("", max_length=40)
+    dashboard: str = ""
 
 
 class Notebook(Message):
@@ -86,23 +77,19 @@ class CoordinatorClient:
 
     Args:
         tolerance: seconds by which the clocks may differ.
-        use_proxy: go through the proxy that the environment names.
     """
 
-    def __init__(
-        self, url: str, *, patience: float = PATIENCE, tolerance: float = CLOCK_TOLERANCE, use_proxy: bool = True
-    ):
+    def __init__(self, url: str, *, patience: float = PATIENCE, tolerance: float = CLOCK_TOLERANCE):
         self.base = coordinator_url(url)
-        self.language = ""
         self.ahead: float | None = None
         self._tolerance = tolerance
-        proxy = proxy_for(self.base) if use_proxy else None
+        proxy = proxy_for(self.base)
         self._proxy = proxy.shown if proxy else ""
         try:
             self._client = httpx.Client(
                 timeout=httpx.Timeout(patience, connect=min(patience, CONNECT_PATIENCE)),
                 # a proxy would look for loopback on its own machine
-                trust_env=use_proxy and not is_loopback(self.base),
+                trust_env=not is_loopback(self.base),
                 headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
             )
         except OSError as error:
@@ -122,31 +109,9 @@ class CoordinatorClient:
     ) -> None:
         self._client.close()
 
-    def access(self) -> Access:
-        """Who may join the run; afterwards `language` has the code of its language."""
-        reply = self.run(RunReply)
-        self.language = reply.language
-        return reply.access
-
-    def run_name(self) -> str:
-        """The name of the run; known also if this program may not join it."""
-        return one_line(self.run(NameReply).name)
-
-    def description(self) -> RunDescription:
-        """What the run is, also if this program may not join it."""
-        return self.run(RunDescription)
-
-    def run(self, kind: type[T]) -> T:
-        """What the coordinator says of its run, as far as `kind` has it; follows a redirect to HTTPS."""
-        return self.parse(kind, self._run())
-
-    def _run(self) -> bytes:
-        status, headers, content = self._exchange("GET", "/api/run")
-        if 300 <= status < 400:
-            self._follow(headers.get("location", ""))
-            status, headers, content = self._exchange("GET", "/api/run")
-        self._check(status, headers, content)
-        return content
+    def run(self) -> RunDescription:
+        """What the run is, also if this program may not join it; follows a redirect to HTTPS."""
+        return self.parse(RunDescription, self.ask("GET", RUN))
 
     def join(self, request: JoinRequest, token: str | None) -> JoinAnswer:
         """Ask for a pass, or for a newer one."""
@@ -155,7 +120,7 @@ class CoordinatorClient:
 
     def notebook(self) -> bytes:
         """The run's notebook, which installs the program that its coordinator has."""
-        self._run()  # follows a redirect to HTTPS
+        self.run()  # follows a redirect to HTTPS
         content = self.ask("GET", "/join.ipynb")
         self.parse(Notebook, content)
         return content
@@ -183,18 +148,15 @@ class CoordinatorClient:
         at_most: int = LONGEST_ANSWER,
     ) -> bytes:
         """The body of a successful answer."""
-        status, headers, content = self._exchange(method, path, bearer=bearer, body=body, at_most=at_most)
+        status, headers, content = self._exchange(method, path, bearer, body, at_most)
+        if path == RUN and 300 <= status < 400:
+            self._follow(headers.get("location", ""))
+            status, headers, content = self._exchange(method, path, bearer, body, at_most)
         self._check(status, headers, content)
         return content
 
     def _exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        bearer: str | None = None,
-        body: dict[str, Any] | None = None,
-        at_most: int = LONGEST_ANSWER,
+        self, method: str, path: str, bearer: str | None, body: dict[str, Any] | None, at_most: int
     ) -> tuple[int, httpx.Headers, bytes]:
         headers = {"Authorization": f"Bearer {bearer}"} if bearer is not None else {}
         try:
@@ -215,7 +177,7 @@ class CoordinatorClient:
             raise explain(self.base, error, self._proxy) from None
 
     def _check(self, status: int, headers: httpx.Headers, content: bytes) -> None:
-        self.ahead = clock_offset(headers.get("date"), time.time())
+        self.ahead = _clock_offset(headers.get("date"), time.time())
         if not 200 <= status < 300:
             raise self._refusal(status, headers, content)
         if self.ahead is not None and abs(self.ahead) > self._tolerance:
@@ -262,20 +224,20 @@ class CoordinatorClient:
 
     def _follow(self, location: str) -> None:
         """Follow to the same host, as from HTTP to HTTPS, and to no other: a token would go with us."""
-        target = urljoin(f"{self.base}/api/run", location)
+        target = urljoin(f"{self.base}{RUN}", location)
         old, new = urlsplit(self.base), urlsplit(target)
         downgraded = old.scheme == "https" and new.scheme != "https"
-        if new.hostname != old.hostname or downgraded or not new.path.endswith("/api/run"):
+        if new.hostname != old.hostname or downgraded or not new.path.endswith(RUN):
             raise JoinProblem(
                 ProblemKind.NOT_A_COORDINATOR,
                 _("{url}: forwards to {other}; give that address instead if you trust it").format(
                     url=self.base, other=one_line(target)
                 ),
             )
-        self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix('/api/run')}")
+        self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix(RUN)}")
 
 
-def clock_offset(date: str | None, now: float) -> float | None:
+def _clock_offset(date: str | None, now: float) -> float | None:
     """Seconds by which the other clock is ahead of ours, from a `Date` header; None if that is no date."""
     try:
         return parsedate_to_datetime(date).timestamp() - now if date else None

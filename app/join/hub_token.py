@@ -49,14 +49,12 @@ def find_token() -> HubToken | None:
 
 
 def ask_for_token() -> HubToken:
-    """Ask the person, with hidden input in a terminal, and in a notebook with a field that hides what is typed.
-
-    `notebook_login` is not used: its tokens may do nearly everything, and it stores them on disk.
+    """Ask the person, with hidden input in a terminal.
 
     Raises:
         JoinProblem: nobody can be asked, nothing was typed, or it cannot be a token.
     """
-    if not (in_notebook() or _has_terminal()):
+    if not _has_terminal():
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
             _(
@@ -123,13 +121,6 @@ def what_it_may_change(answer: Mapping[str, Any]) -> str | None:
     if role in ("write", "admin"):
         return _("has write permission")
     return _("may have permissions, but the Hub does not say which")
-
-
-def in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook."""
-    from huggingface_hub.utils import is_notebook
-
-    return bool(is_notebook())
 
 
 def _has_terminal() -> bool:

@@ -19,9 +19,9 @@ PEERS = "peers.json"  # in the folder of a run: addresses to join by
 MOST_PEERS = 64  # of one machine in one run
 
 
-def default_folder(url: str, kind: str = "") -> Path:
+def default_folder(url: str) -> Path:
     """The first of `free_folders`."""
-    return next(free_folders(url, kind))
+    return next(free_folders(url))
 
 
 def free_folders(url: str, kind: str = "") -> Iterator[Path]:
@@ -35,11 +35,6 @@ def free_folders(url: str, kind: str = "") -> Iterator[Path]:
     folders = _folders(url, kind)
     yield from (folder for folder in folders if not in_use(folder))
     yield folders[0]
-
-
-def used_folders(url: str) -> list[Path]:
-    """Those folders for this coordinator in which a process is a peer now."""
-    return [folder for folder in _folders(url) if in_use(folder)]
 
 
 def peer_folders(url: str) -> list[Path]:

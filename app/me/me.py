@@ -2,13 +2,10 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
-from app.join.coordinator_client import CoordinatorClient
+from app.join.coordinator_client import CoordinatorClient, RunDescription
 from app.join.problems import JoinProblem
 from app.me.personal_key import PATH, ask_for_key
 from swarm.access.join_messages import Message
@@ -29,24 +26,6 @@ class Figures(Message):
     hours: float
 
 
-class Run(Message):
-    """Of `GET /api/run`, its name and language, and where its pages are."""
-
-    name: str
-    dashboard: str = ""
-    language: str = ""
-
-
-@dataclass(frozen=True)
-class Me:
-    """A person in a run. `figures` are None before the first sample is counted."""
-
-    run: str
-    key: KeyAnswer
-    figures: Figures | None
-    dashboard: str  # URL; empty if it is not known
-
-
 def me(
     url: str,
     say: Callable[[str], None],
@@ -64,36 +43,36 @@ def me(
         SahajError: the coordinator cannot be asked, or does not know the person.
     """
     with CoordinatorClient(url) as client:
-        run = client.run(Run)
+        run = client.run()
         speak(run.language)
         key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
         if revoke:
             client.ask("DELETE", PATH, bearer=key.key)
             say(_("All earlier keys and links to your page have stopped working."))
             key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token)
-        found = Me(run.name, key, _figures(client, key.user), run.dashboard)
-    for line in describe(found, time.time()):
+        figures = _figures(client, key.user)
+    for line in describe(run, key, figures, time.time()):
         say(line)
 
 
-def describe(found: Me, now: float) -> list[str]:
+def describe(run: RunDescription, key: KeyAnswer, figures: Figures | None, now: float) -> list[str]:
     """The lines to print.
 
     Args:
+        figures: None before the first sample is counted.
         now: unix time in seconds.
     """
-    key, figures = found.key, found.figures
     is_chosen = key.user.startswith(UNVERIFIED)
     who = _("In {run} you are {name} (a name of your own choice).") if is_chosen else _("In {run} you are {name}.")
-    lines = [who.format(run=printable(found.run), name=printable(key.user))]
+    lines = [who.format(run=run.name, name=printable(key.user))]
     if figures is None:
         lines.append(_("Nothing has been counted for you yet."))
     else:
         given = _("{samples} samples in {hours} hours: rank {rank}.")
         samples, hours, rank = f"{figures.samples:,}", f"{figures.hours:,.1f}", f"{figures.rank:,}"
         lines.append(given.format(samples=samples, hours=hours, rank=rank))
-    if found.dashboard:
-        link = f"{printable(found.dashboard.rstrip('/'))}/{PAGE}?key={quote(key.key)}"
+    if run.dashboard:
+        link = f"{printable(run.dashboard.rstrip('/'))}/{PAGE}?key={quote(key.key)}"
         lines.append(_("Your page My machines: {link}").format(link=link))
     else:
         lines.append(
@@ -117,9 +96,7 @@ def describe(found: Me, now: float) -> list[str]:
 
 def _figures(client: CoordinatorClient, user: str) -> Figures | None:
     try:
-        return Figures.model_validate_json(client.ask("GET", f"/api/person?user={quote(user, safe='')}"))
-    except ValidationError:
-        return None
+        return client.parse(Figures, client.ask("GET", f"/api/person?user={quote(user, safe='')}"))
     except JoinProblem as problem:
         if problem.status == 404:  # somebody of whom nothing was counted
             return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Base64Bytes, ValidationError
+from pydantic import ValidationError
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
@@ -33,8 +33,7 @@ Ask = Callable[[OrderQuestion], bool]
 
 
 class _File(Message):
-    peer_id: str
-    pass_: Base64Bytes
+    question: OrderQuestion
     paused: bool
 
 
@@ -59,7 +58,8 @@ class PageOrders:
         Args:
             file: of this peer; meanwhile another process may have become the one whose folder was free.
         """
-        self._question, self._file, self._ask = _question(peer_id, base64.b64encode(own)), file, ask
+        question = {"peer_id": peer_id, "pass": base64.b64encode(own)}
+        self._question, self._file, self._ask = OrderQuestion.model_validate(question), file, ask
         self._write()
 
     def start(self, *_: Any) -> None:
@@ -113,16 +113,15 @@ class PageOrders:
     def _ask_at_link(self, question: OrderQuestion) -> bool:
         with CoordinatorClient(self._link, tolerance=float("inf")) as client:
             if not self._is_followed:
-                client.run_name()  # follows a redirect, as joining does
+                client.run()  # follows a redirect, as joining does
                 self._link, self._is_followed = client.base, True
             return client.pause_order(question)
 
     def _write(self) -> None:
         assert self._question is not None
-        own = base64.b64encode(self._question.pass_)
-        kept = _File(peer_id=self._question.peer_id, pass_=own, paused=self.is_paused)
+        kept = _File(question=self._question, paused=self.is_paused)
         with contextlib.suppress(StorageError):  # a full disk costs the order at the next start, and nothing else
-            write_file(self._file, kept.model_dump_json(), flush=False)
+            write_file(self._file, kept.model_dump_json(by_alias=True), flush=False)
 
 
 def kept_pass(file: Path) -> bytes | None:
@@ -140,13 +139,9 @@ def pause(failures: int, luck: float) -> float:
     return min(SELDOM, ASK_EVERY * 2.0 ** min(failures, 4)) * (0.8 + 0.2 * luck)
 
 
-def _question(peer_id: str, own: bytes) -> OrderQuestion:
-    return OrderQuestion.model_validate({"peer_id": peer_id, "pass": own})
-
-
 def _read(file: Path) -> tuple[OrderQuestion | None, bool]:
     try:
         found = _File.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):  # a new peer, or a file that was cut short
         return None, False
-    return _question(found.peer_id, base64.b64encode(found.pass_)), found.paused
+    return found.question, found.paused

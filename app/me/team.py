@@ -5,7 +5,6 @@ from pathlib import Path
 
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
-from app.me.me import Run
 from app.me.personal_key import ask_for_key
 from app.options import TeamAction
 from swarm.access.join_messages import Message
@@ -56,7 +55,7 @@ def team(
     """
     check(action, name)
     with CoordinatorClient(url) as client:
-        run = client.run(Run)
+        run = client.run()
         speak(run.language)
         try:
             key = ask_for_key(client, run.name, state, say, allow_write_token=allow_write_token).key
@@ -67,8 +66,7 @@ def team(
         else:
             mine = client.parse(Mine, _change(client, action, name, key))
         found = client.parse(list[Team], client.ask("GET", "/api/teams"))
-        lines = [*board_lines(run.name, found), unknown_line() if mine is None else own_line(mine)]
-    for line in lines:
+    for line in [*board_lines(run.name, found), own_line(mine)]:
         say(line)
 
 
@@ -78,33 +76,26 @@ def check(action: TeamAction | None, name: str | None) -> None:
     Raises:
         JoinProblem: it does not.
     """
-    needs = action in (TeamAction.JOIN, TeamAction.CREATE)
-    if needs and not (name or "").strip():
-        raise JoinProblem(ProblemKind.MALFORMED, missing_name_line(str(action.value if action else "")))
-    if name is not None and not needs:
-        raise JoinProblem(ProblemKind.MALFORMED, _("leave: takes no name; everybody is in one team at most"))
+    if action is None or action is TeamAction.LEAVE:
+        if name is not None:
+            raise JoinProblem(ProblemKind.MALFORMED, _("leave: takes no name; everybody is in one team at most"))
+    elif not (name or "").strip():
+        missing = _("{action}: needs a team's name, as `sahaj team LINK {action} 'River people'`")
+        raise JoinProblem(ProblemKind.MALFORMED, missing.format(action=action.value))
 
 
 def board_lines(run: str, teams: Sequence[Team]) -> list[str]:
     """The board, from its top."""
     if not teams:
-        return [no_teams_line(run)]
-    lines = [heading_line(run), *(team_line(rank, one) for rank, one in enumerate(teams[:SHOWN], start=1))]
-    return lines if len(teams) <= SHOWN else [*lines, more_line(len(teams) - SHOWN)]
+        return [_("{run} has no team yet.").format(run=run)]
+    lines = [_("Teams in {run}:").format(run=run)]
+    lines += [_line(rank, one) for rank, one in enumerate(teams[:SHOWN], start=1)]
+    if len(teams) > SHOWN:
+        lines.append("     " + _("and {n} more").format(n=f"{len(teams) - SHOWN:,}"))
+    return lines
 
 
-def heading_line(run: str) -> str:
-    """What stands above the board."""
-    return _("Teams in {run}:").format(run=printable(run))
-
-
-def no_teams_line(run: str) -> str:
-    """What stands there in place of a board."""
-    return _("{run} has no team yet.").format(run=printable(run))
-
-
-def team_line(rank: int, team: Team) -> str:
-    """A team on the board."""
+def _line(rank: int, team: Team) -> str:
     said = _("{rank}. {team}: {samples} samples ({share} of all), members: {members}, here now: {present}")
     return said.format(
         rank=f"{rank:>3,}",
@@ -116,13 +107,12 @@ def team_line(rank: int, team: Team) -> str:
     )
 
 
-def more_line(left: int) -> str:
-    """How many are not shown."""
-    return "     " + _("and {n} more").format(n=f"{left:,}")
-
-
-def own_line(mine: Mine) -> str:
-    """The person's own team."""
+def own_line(mine: Mine | None) -> str:
+    """The person's own team; `mine` is None where nothing tells who they are."""
+    if mine is None:
+        return _(
+            "To see and change your own team, join the run on this machine first, or set HF_TOKEN to a token of yours."
+        )
     user = printable(mine.user)
     if mine.team is None:
         none = _(
@@ -131,18 +121,6 @@ def own_line(mine: Mine) -> str:
         return none.format(user=user)
     gave = _("{user} is in {team} and has given it {n} samples.")
     return gave.format(user=user, team=printable(mine.team.name), n=f"{mine.team.samples:,}")
-
-
-def unknown_line() -> str:
-    """In place of the person's own team, where nothing tells who they are."""
-    return _(
-        "To see and change your own team, join the run on this machine first, or set HF_TOKEN to a token of yours."
-    )
-
-
-def missing_name_line(action: str) -> str:
-    """What is said where the name of a team is missing."""
-    return _("{action}: needs a team's name, as `sahaj team LINK {action} 'River people'`").format(action=action)
 
 
 def _change(client: CoordinatorClient, action: TeamAction | None, name: str | None, key: str) -> bytes:

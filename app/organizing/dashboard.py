@@ -47,7 +47,7 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
         raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
     port = free_port(host, port)
     with CoordinatorClient(url, tolerance=float("inf")) as client:
-        name, base = client.run_name(), client.base
+        name, base = client.run().name, client.base
     shown = EVERYWHERE.get(host) or (f"[{host}]" if ":" in host else host)
     elsewhere = ", and at this machine's address from elsewhere" if host in EVERYWHERE else ""
     say(f"The dashboard of {name}: http://{shown}:{port}{elsewhere} (Ctrl-C ends it)")

@@ -68,10 +68,10 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
     from huggingface_hub import get_token
 
     with CoordinatorClient(link) as client:
-        access = client.access()
-    speak(client.language)
+        run = client.run()
+    speak(run.language)
     saved = get_token()
-    if access.open and (name is not None or saved is None):
+    if run.access.open and (name is not None or saved is None):
         return
     if saved is None:
         login = shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
@@ -82,7 +82,7 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
                 "`{command}` and a token without permissions ({how}), then install again"
             ).format(link=link, command=login, how=how_to_make()),
         )
-    if warning := warning_about_token(access, name, link):
+    if warning := warning_about_token(run.access, name, client.base):
         say(warning)
     check_token(HubToken(saved, _("the saved login")), allow_write=allow_write_token)
 

@@ -72,8 +72,6 @@ def observed(link: LinkSeen, answer: JoinAnswer) -> Observed:
         unwritable=None,
         token=TokenSeen(HubToken("hf_secret", "HF_TOKEN"), "asha"),
         run=RunSeen(link, answer, None, [], {FIRST: None}, "QmFirst", "192.0.2.9", client_mode=False),
-        python=(3, 11, 7),
-        pythons="<3.14,>=3.10",
         version="0.1.0",
     )
 

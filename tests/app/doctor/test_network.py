@@ -54,28 +54,11 @@ def test_a_wrong_clock(run: StandIn):
     assert "behind the coordinator's" in link_findings.clock(seen).message
 
 
-def test_a_wrong_clock_is_seen_behind_a_certificate_that_is_not_valid(run: StandIn, tmp_path: Path):
-    run.clock_offset = 86_400.0 * 400
-    speak_tls(run, tmp_path)
-    seen = look(run.url.replace("http", "https"))
-    assert link_findings.encryption(seen, token_needed=None).mark is Mark.FAULT
-    assert "certificate is not valid" in link_findings.encryption(seen, token_needed=None).message
-    assert link_findings.coordinator(seen).mark is Mark.SKIPPED
-    assert link_findings.clock(seen).mark is Mark.FAULT
-
-
 def test_no_such_host():
     seen = look("https://no-such-host.invalid")
     assert link_findings.dns(seen).mark is Mark.FAULT
     assert link_findings.coordinator(seen).mark is Mark.SKIPPED
     assert link_findings.clock(seen).mark is Mark.SKIPPED
-
-
-def test_nobody_listens():
-    with bound() as port:
-        seen = look(f"http://127.0.0.1:{port}")
-    assert link_findings.coordinator(seen).mark is Mark.FAULT
-    assert "nothing is listening there" in link_findings.coordinator(seen).message
 
 
 def test_no_answer(server: StandIn):
@@ -138,25 +121,11 @@ def test_a_proxy_that_refuses(scheme: str, refusing_proxy: ProxyStandIn, monkeyp
     assert link_findings.dns(seen).mark is Mark.FAULT
 
 
-def test_a_proxy_that_refuses_where_none_is_needed(
-    refusing_proxy: ProxyStandIn, run: StandIn, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("http_proxy", refusing_proxy.url)
-    monkeypatch.setattr("app.join.proxy.is_loopback", lambda _: False)
-    monkeypatch.setattr("app.join.coordinator_client.is_loopback", lambda _: False)
-    seen = look(run.url)
-    assert refusing_proxy.heard
-    assert link_findings.proxy(seen).mark is Mark.FAULT
-    assert "name 127.0.0.1 in NO_PROXY" in link_findings.proxy(seen).message
-    assert link_findings.coordinator(seen).mark is Mark.SKIPPED
-    assert link_findings.clock(seen).mark is Mark.OK
-
-
 def test_a_proxy_at_which_nobody_listens(monkeypatch: pytest.MonkeyPatch):
     with bound() as port:
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{port}")
         with CoordinatorClient("https://192.0.2.7") as client, raises_problem(ProblemKind.PROXY) as told:
-            client.access()
+            client.run()
     assert f"the proxy 127.0.0.1:{port} (HTTPS_PROXY) does not let this program through (nothing" in str(told.value)
 
 
@@ -164,7 +133,7 @@ def test_a_proxy_that_wants_a_login(monkeypatch: pytest.MonkeyPatch):
     with serving(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n") as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         with CoordinatorClient("http://192.0.2.7") as client, raises_problem(ProblemKind.PROXY, "wants a login"):
-            client.access()
+            client.run()
 
 
 def test_a_proxy_of_a_kind_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch):

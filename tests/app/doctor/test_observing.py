@@ -1,6 +1,5 @@
 """What is seen through torch and hivemind, of passes on the disk, and of a coordinator that gives one."""
 
-import base64
 import fcntl
 import socket
 import threading
@@ -16,7 +15,7 @@ from app.doctor.background import outcome, start
 from app.doctor.examination import results
 from app.doctor.machine import TokenSeen, look_for_token, try_to_write
 from app.doctor.observing import Observed, RunSeen, ask_for_pass, observe, why_not_ask
-from app.doctor.peer_process import PeerSeen, look_at_pass, look_at_peer
+from app.doctor.peer_process import PassSeen, PeerSeen, look_at_passes, look_at_peer, look_at_torch
 from app.doctor.results import Check, Mark, TooLate
 from app.join.admission import user_name
 from app.join.hub_token import HubToken
@@ -50,30 +49,16 @@ def peer(tmp_path: Path, authority: Authority) -> Path:
     return folder
 
 
-def test_an_expired_pass_is_still_known_to_be_the_runs(peer: Path, authority: Authority):
-    seen = look_at_pass(peer, "little", authority.public_key)
-    assert seen is not None
-    assert seen.good and seen.user == "asha" and not seen.in_use
-    assert seen.expires < time.time()
-
-
-def test_a_pass_in_use(peer: Path, authority: Authority):
+def test_the_pass_of_a_peer_that_runs(peer: Path, authority: Authority, tmp_path: Path):
+    other = load_authority(tmp_path / "other.key").public_key
+    assert not look_at_passes([peer, tmp_path / "nowhere"], "little", authority.public_key), "nobody trains with it"
     with (peer / IDENTITY).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        seen = look_at_pass(peer, "little", authority.public_key)
-    assert seen is not None and seen.in_use
-
-
-def test_a_pass_of_another_run(peer: Path, tmp_path: Path):
-    other = load_authority(tmp_path / "other.key").public_key
-    assert (seen := look_at_pass(peer, "little", other)) is not None and seen.good is False
-    assert (seen := look_at_pass(peer, "little", b"")) is not None and seen.good is None
-
-
-def test_no_pass(tmp_path: Path, peer: Path):
-    assert look_at_pass(tmp_path / "nowhere", "little", b"") is None
-    next(peer.glob("*/pass")).write_bytes(b"\x00")
-    assert look_at_pass(peer, "little", b"") is None
+        for key, good in ((authority.public_key, True), (other, False), (b"", None)):
+            (seen,) = look_at_passes([peer], "little", key)
+            assert seen == PassSeen("asha", seen.expires, good) and seen.expires < time.time()
+        next(peer.glob("*/pass")).write_bytes(b"\x00")
+        assert not look_at_passes([peer], "little", authority.public_key)
 
 
 def test_who_a_peer_is(peer: Path, tmp_path: Path):
@@ -106,7 +91,7 @@ def broken(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_broken_torch(code: str, words: str, observed: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken(tmp_path, code, monkeypatch)
     with PeerProcess() as process, pytest.raises(Broken, match=words) as told:
-        process.torch(time.monotonic() + PATIENCE)
+        process.ask(time.monotonic() + PATIENCE, look_at_torch)
     found = {one.check: one for one in results(replace(observed, torch=told.value), 0.0)}
     assert found[Check.TORCH].mark is Mark.FAULT
     assert words in found[Check.TORCH].message
@@ -115,7 +100,7 @@ def test_a_broken_torch(code: str, words: str, observed: Observed, tmp_path: Pat
 def test_a_torch_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken(tmp_path, "import threading; threading.Event().wait()", monkeypatch)
     with PeerProcess() as process, pytest.raises(TooLate):
-        process.torch(time.monotonic() + NEVER)
+        process.ask(time.monotonic() + NEVER, look_at_torch)
 
 
 def test_a_task_that_hangs_or_fails():
@@ -155,7 +140,7 @@ def test_a_token_that_the_hub_refuses(hub: StandIn, monkeypatch: pytest.MonkeyPa
     assert (seen := look_for_token()).problem is not None and "not a token" in str(seen.problem)
 
 
-WHO = PeerSeen(peer_id="Qm", public_key=base64.b64encode(b"key"), addresses=[])
+WHO = PeerSeen("Qm", b"key", [])
 
 
 @pytest.mark.parametrize(

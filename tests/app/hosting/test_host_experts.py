@@ -19,7 +19,7 @@ from tests.app.join.conftest import nobody_is_logged_in as nobody_is_logged_in
 from tests.app.join.conftest import opened as opened
 from tests.app.join.conftest import server as server
 from tests.app.join.conftest import tokenizer_files as tokenizer_files
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import StandIn
 from tests.app.join.test_join import change_answer
 from tests.support.problems import raises_problem
 from trainer.options import VolunteerOptions
@@ -41,7 +41,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def run_of(opened: StandIn, fingerprint_of: Callable[[str], str]) -> Callable[[str], None]:
     """Let the coordinator, which is open to all, have this run."""
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
 
     def have(run: str) -> None:
         announced = fingerprint_of(run)

@@ -14,7 +14,7 @@ import pytest
 
 from swarm import secret_variables
 from swarm.access.join_messages import JoinRequest
-from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, Heard, StandIn
 
 RUN = """
 name: little
@@ -57,7 +57,7 @@ def server() -> Iterator[StandIn]:
 @pytest.fixture
 def coordinator(server: StandIn) -> StandIn:
     """Answers that this is a run which wants a token."""
-    server.answers["GET /api/run"] = Answer(body={"name": "little", "access": {"open": False, "users": 2}})
+    server.answers["GET /api/run"] = Answer(body=OPEN_RUN | {"access": {"open": False, "users": 2}})
     return server
 
 
@@ -129,7 +129,7 @@ def fingerprint_of(tokenizer_files: dict[str, bytes], tmp_path: Path) -> Callabl
 def opened(
     coordinator: StandIn, tokenizer_files: dict[str, bytes], fingerprint_of: Callable[[str], str], tmp_path: Path
 ) -> StandIn:
-    """A coordinator that lets people in: it signs a pass for whoever shows a token or a name."""
+    """The coordinator of an open run: it signs a pass for whoever shows a token or a name."""
     from hivemind.p2p import PeerID
 
     from swarm.access.notices import Notices, sign_notices
@@ -163,6 +163,7 @@ def opened(
             }
         )
 
+    coordinator.answers["GET /api/run"] = Answer(body=OPEN_RUN)
     coordinator.answers["POST /api/join"] = let_in
     for name, content in tokenizer_files.items():
         coordinator.answers[f"GET /api/tokenizer/{name}"] = Answer(body=content)

@@ -9,6 +9,8 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+OPEN_RUN: dict[str, Any] = {"name": "little", "version": "0.1.0", "access": {"open": True}}  # of GET /api/run
+
 
 @dataclass
 class Answer:

@@ -22,7 +22,7 @@ from app.join.pass_renewal import CoordinatorContact
 from app.join.problems import LONGEST_LINE, ProblemKind
 from swarm.access.join_messages import JoinRequest, Refusal
 from tests.app.join.conftest import refused
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.support.problems import raises_problem
 from tests.support.waiting import PATIENCE
 
@@ -79,7 +79,7 @@ def test_certificates_that_are_gone_are_named(monkeypatch: pytest.MonkeyPatch, h
 
 def expect(url: str, kind: ProblemKind, words: str, *, patience: float = PATIENCE) -> None:
     with CoordinatorClient(url, patience=patience) as client, raises_problem(kind) as problem:
-        client.access()
+        client.run()
     line = str(problem.value)
     assert words in line
     assert line.isprintable()
@@ -136,26 +136,28 @@ def test_something_that_speaks_no_http():
         )
 
 
-def test_a_coordinator_that_cannot_answer_now(server: StandIn):
-    server.answers["GET /api/run"] = Answer(503, {"error": "unavailable", "message": "the ledger is away"})
-    expect(server.url, ProblemKind.COORDINATOR_AWAY, "the ledger is away")
-
-
-def test_a_proxy_before_a_coordinator_that_is_away(server: StandIn):
-    server.answers["GET /api/run"] = Answer(502, "<html>Bad Gateway</html>")
-    expect(server.url, ProblemKind.COORDINATOR_AWAY, "HTTP 502")
-
-
-def test_an_endless_answer_is_cut(server: StandIn):
-    server.answers["GET /api/run"] = Answer(200, b" " * (LONGEST_ANSWER + 1))
-    expect(server.url, ProblemKind.MANIFEST, "longer than")
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (
+            Answer(503, {"error": "unavailable", "message": "the ledger is away"}),
+            ProblemKind.COORDINATOR_AWAY,
+            "the ledger is away",
+        ),
+        (Answer(502, "<html>Bad Gateway</html>"), ProblemKind.COORDINATOR_AWAY, "HTTP 502"),  # of a proxy before it
+        (Answer(200, b" " * (LONGEST_ANSWER + 1)), ProblemKind.MANIFEST, "longer than"),
+    ],
+)
+def test_a_coordinator_that_cannot_be_used_now(answer: Answer, kind: ProblemKind, words: str, server: StandIn):
+    server.answers["GET /api/run"] = answer
+    expect(server.url, kind, words)
 
 
 def test_following_stays_on_the_host(server: StandIn):
     server.answers["GET /api/run"] = Answer(307, "", {"Location": "/below/api/run"})
-    server.answers["GET /below/api/run"] = Answer(body={"access": {"open": True}})
+    server.answers["GET /below/api/run"] = Answer(body=OPEN_RUN)
     with CoordinatorClient(server.url) as client:
-        assert client.access().open
+        assert client.run().access.open
         assert client.base == f"{server.url}/below"
 
 
@@ -163,7 +165,7 @@ def test_following_stays_on_the_host(server: StandIn):
 def test_a_wrong_clock(offset: float, words: str, coordinator: StandIn):
     coordinator.clock_offset = offset
     with CoordinatorClient(coordinator.url) as client, raises_problem(ProblemKind.CLOCK_WRONG, match=words):
-        client.access()
+        client.run()
 
 
 def test_a_clock_that_was_set_since_the_start_keeps_nobody_from_renewing(coordinator: StandIn):
@@ -176,7 +178,7 @@ def test_a_clock_that_was_set_since_the_start_keeps_nobody_from_renewing(coordin
 def test_a_clock_that_is_right_enough(coordinator: StandIn):
     coordinator.clock_offset = 20
     with CoordinatorClient(coordinator.url) as client:
-        assert not client.access().open
+        assert not client.run().access.open
 
 
 def test_https_where_http_is_spoken(server: StandIn):

@@ -1,7 +1,6 @@
 """The token: where it comes from, what it may do, and that it is never shown."""
 
 import getpass
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -54,13 +53,6 @@ def test_nothing_is_typed(monkeypatch: pytest.MonkeyPatch, typed: str):
 def test_hidden_input(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tokens, "_has_terminal", lambda: True)
     monkeypatch.setattr(getpass, "getpass", lambda _: SECRET)
-    assert ask_for_token().value == SECRET
-
-
-def test_a_notebook_shows_a_field_that_hides_what_is_typed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tokens, "in_notebook", lambda: True)
-    monkeypatch.setattr(sys, "stdin", None)
-    monkeypatch.setattr(getpass, "getpass", lambda prompt: SECRET)  # the kernel of a notebook does just that
     assert ask_for_token().value == SECRET
 
 

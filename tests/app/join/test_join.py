@@ -99,13 +99,6 @@ def test_a_renewal_says_what_is_trained(opened: StandIn, trained: Trained, tmp_p
     assert last["public_key"] == first["public_key"]
 
 
-@pytest.fixture(autouse=True)
-def open_to_all(request: pytest.FixtureRequest) -> None:
-    if "opened" in request.fixturenames and "hub" not in request.fixturenames:
-        server: StandIn = request.getfixturevalue("opened")
-        server.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
-
-
 def test_another_fingerprint_is_refused(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body["manifest"].update(fingerprint="0" * 16))
     with raises_problem(ProblemKind.WRONG_FINGERPRINT, match="0000000000000000"):
@@ -260,7 +253,6 @@ def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> 
 def test_one_who_is_banned_while_training_ends_with_that_status(
     opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
 
     def train(_run: Any, trainer: Any, *_: Any) -> bool:
         banned = Notices(banned=frozenset({trainer.gate.own.user}))

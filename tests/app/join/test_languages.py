@@ -14,7 +14,7 @@ from swarm.access.join_messages import Refusal, Refused
 from swarm.language import VARIABLE, speak
 from swarm.run_file import RunFile, parse_run
 from tests.app.join.conftest import RUN, Trained
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.app.join.test_join import options
 from tests.support.problems import raises_problem
 from trainer.pausing import long_pauses
@@ -34,7 +34,7 @@ def of_the_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def bengali(opened: StandIn) -> StandIn:
-    opened.answers["GET /api/run"] = Answer(body={"name": "little", "language": "bn-BD", "access": {"open": True}})
+    opened.answers["GET /api/run"] = Answer(body=OPEN_RUN | {"language": "bn-BD"})
     return opened
 
 

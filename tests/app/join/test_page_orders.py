@@ -10,7 +10,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from app.me.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from swarm.access.pause_messages import PAUSE_ORDER, OrderQuestion
 from tests.app.join.conftest import Trained
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.app.join.test_join import options
 from tests.support.waiting import PATIENCE
 
@@ -71,7 +71,7 @@ def test_a_machine_in_a_long_pause_asks_at_its_link(
     page.ask()
     server.clock_offset = 3600.0  # a wrong clock hinders nobody from going on
     server.answers["GET /api/run"] = Answer(307, "", {"Location": "/below/api/run"})
-    server.answers["GET /below/api/run"] = Answer(body={"name": "little"})
+    server.answers["GET /below/api/run"] = Answer(body=OPEN_RUN)
     server.answers[f"POST /below{PAUSE_ORDER}"] = Answer(body={"paused": True})
     anew = PageOrders(server.url, file)
     monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
@@ -94,7 +94,6 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"name": "little", "access": {"open": True}})
     own = options(tmp_path, name="asha")
     assert own.state is not None
     own.state.mkdir()

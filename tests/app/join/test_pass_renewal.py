@@ -119,13 +119,14 @@ def test_the_end(gate: Gate, problem: JoinProblem):
     assert told.asked == 1
 
 
-def test_other_refusals_are_told_and_tried_again(gate: Gate):
-    told = run(gate, [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
+def test_other_refusals_are_told_and_tried_again_over_http_alone(gate: Gate, authority: Authority):
+    refusal = JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")
+    told = run(gate, [refusal], lambda told: told.asked > 3, direct=answer_of(authority))
     assert told.said == [
         "Your permission to take part (the pass) could not be renewed (not on the list); training continues, and the "
         "program will try again."
     ]
-    assert not told.ended
+    assert not told.ended and not told.asked_directly
 
 
 def test_nothing_that_goes_wrong_ends_the_thread(gate: Gate, authority: Authority):
@@ -147,16 +148,6 @@ def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(gate: Gate, aut
         gate, [JoinProblem(ProblemKind[kind], "no answer")], lambda _: gate.own.expires == newer.expires, direct=newer
     )
     assert not told.said
-
-
-def test_a_refusal_over_http_stands(gate: Gate, authority: Authority):
-    told = run(
-        gate,
-        [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")],
-        lambda told: told.asked > 3,
-        direct=answer_of(authority),
-    )
-    assert told.asked_directly == 0
 
 
 def test_a_ban_over_libp2p_is_the_end(gate: Gate):

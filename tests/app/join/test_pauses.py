@@ -92,7 +92,6 @@ def test_the_same_command_begins_again_in_its_folder_with_the_token_that_was_typ
 def test_a_peer_that_has_left_for_a_pause_begins_again_and_no_other(
     opened: StandIn, trained: Trained, tmp_path: Path, began: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
     join(opened.url, options(tmp_path, name="asha"))
     assert len(trained.calls) == 1 and not began
     monkeypatch.setattr(sys.modules["trainer.train"], "train", lambda *arguments: True)
@@ -122,7 +121,6 @@ def test_a_saved_login_is_not_handed_over(
 def test_an_order_of_the_page_is_found_behind_a_redirect(
     opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
     link = StandIn()
     link.answers["GET /api/run"] = Answer(302, headers={"Location": f"{opened.url}/api/run"})
     paused: list[bool] = []
@@ -148,7 +146,6 @@ def order_a_pause(url: str, folder: Path) -> None:
 def test_it_is_the_same_peer_after_a_pause_even_where_an_earlier_folder_has_become_free(
     opened: StandIn, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
     order_a_pause(opened.url, tmp_path / "peer-2")
     paused: list[bool] = []
     monkeypatch.setattr(
@@ -169,7 +166,6 @@ def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
     program = sys.modules["app.join.join"]
     tries, enter = 0, program._enter
 
@@ -208,7 +204,6 @@ def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs
         return True
 
     opened.answers["POST /api/join"] = lambda heard: away.pop() if away else let_in(heard)
-    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
     monkeypatch.setattr(long_pauses, "wait_until_over", wait)
     monkeypatch.setattr(sys.modules["app.join.join"], "TRY_EVERY", 0.0)
     with pytest.raises(JoinProblem, match="--name"):

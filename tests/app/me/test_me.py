@@ -1,19 +1,19 @@
 import base64
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from hivemind.utils.crypto import RSAPublicKey
 
+from app.join.coordinator_client import RunDescription
 from app.join.peer_folder import default_folder
 from app.join.problems import ProblemKind
-from app.me.me import Figures, Me, describe, me
+from app.me.me import Figures, describe, me
 from swarm.access.key_messages import KeyAnswer, to_sign
 from swarm.access.passes import load_authority
 from swarm.errors import StorageError
 from swarm.identity import load_identity, peer_id_of
-from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, Heard, StandIn
 from tests.support.problems import raises_problem
 
 NOW = 1_000_000.0
@@ -21,16 +21,16 @@ OURS = KeyAnswer(user="asha", key="abc", expires=NOW + 30 * 86400)
 
 
 def test_what_is_told() -> None:
-    told = Me("river", OURS, Figures(rank=3, samples=12_345, hours=6.25), "https://pages.example/")
-    assert describe(told, NOW) == [
+    run = RunDescription.model_validate(OPEN_RUN | {"name": "river", "dashboard": "https://pages.example/"})
+    assert describe(run, OURS, Figures(rank=3, samples=12_345, hours=6.25), NOW) == [
         "In river you are asha.",
         "12,345 samples in 6.2 hours: rank 3.",
         "Your page My machines: https://pages.example/my_machines?key=abc",
         "The key is good for 30 days. Keep it to yourself: anybody who has it can pause your machines and "
         "change your team.",
     ]
-    unknown = dataclasses.replace(told, key=OURS.model_copy(update={"user": "~asha", "peer_id": "Qm"}), figures=None)
-    lines = describe(dataclasses.replace(unknown, dashboard=""), NOW)
+    chosen = OURS.model_copy(update={"user": "~asha", "peer_id": "Qm"})
+    lines = describe(run.model_copy(update={"dashboard": ""}), chosen, None, NOW)
     assert lines[:2] == [
         "In river you are ~asha (a name of your own choice).",
         "Nothing has been counted for you yet.",
@@ -41,7 +41,7 @@ def test_what_is_told() -> None:
 @pytest.fixture
 def coordinator() -> StandIn:
     stand_in = StandIn()
-    stand_in.answers["GET /api/run"] = Answer(body={"name": "river", "dashboard": "https://pages.example"})
+    stand_in.answers["GET /api/run"] = Answer(body=OPEN_RUN | {"name": "river", "dashboard": "https://pages.example"})
     return stand_in
 
 
@@ -72,7 +72,8 @@ def test_who_has_joined_under_a_name_of_their_own_shows_no_token(
     folder = default_folder(coordinator.url)
     held = load_identity(folder / "identity.key")
     own = load_authority(tmp_path / "authority.key").issue("river", "~asha", held.peer_id, 60.0)
-    kept = {"peer_id": str(held.peer_id), "pass_": base64.b64encode(own.to_bytes()).decode(), "paused": False}
+    question = {"peer_id": str(held.peer_id), "pass": base64.b64encode(own.to_bytes()).decode()}
+    kept = {"question": question, "paused": False}
     (folder / "page.json").write_text(json.dumps(kept))
     coordinator.answers["POST /api/me/key"] = Answer(
         body={"user": "~asha", "peer_id": "Qm", "key": "k", "expires": NOW}

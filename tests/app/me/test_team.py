@@ -10,7 +10,7 @@ from app.me.team import Mine, OwnTeam, Team, TeamAction, board_lines, own_line, 
 from swarm.access.join_messages import JoinAnswer
 from swarm.identity import load_identity
 from swarm.language import VARIABLE
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.support.problems import raises_problem
 
 RIVER = Team(name="River", members=2, present=1, samples=1234, share=0.5)
@@ -27,7 +27,7 @@ def coordinator() -> StandIn:
     stand_in = StandIn()
     own = {"name": "River", "samples": 12}
     stand_in.answers = {
-        "GET /api/run": Answer(body={"name": "delta"}),
+        "GET /api/run": Answer(body=OPEN_RUN | {"name": "delta"}),
         "GET /api/teams": Answer(body=f"[{RIVER.model_dump_json()}]"),
         "POST /api/me/key": Answer(body={"user": "~asha", "peer_id": "Qm", "key": "k", "expires": 1e12}),
         "GET /api/me/team": Answer(body={"user": "~asha", "team": own}),
@@ -40,7 +40,7 @@ def test_the_board_is_in_the_language_of_the_run(
     coordinator: StandIn, peer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    coordinator.answers["GET /api/run"] = Answer(body={"name": "delta", "language": "bn"})
+    coordinator.answers["GET /api/run"] = Answer(body=OPEN_RUN | {"name": "delta", "language": "bn"})
     said: list[str] = []
     team(coordinator.url, None, None, said.append, state=peer)
     assert said[0].startswith("delta") and "Teams" not in said[0]

@@ -4,9 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from app.organizing import dashboard
 from app.organizing.dashboard import DashboardError, run_dashboard
 from tests.app.join.conftest import server
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -22,21 +20,9 @@ __all__ = ["server"]
 
 
 @pytest.fixture
-def coordinator():
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"name": "test-run", "total_steps": 100}')
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+def coordinator(server: StandIn) -> str:
+    server.answers["GET /api/run"] = Answer(body=OPEN_RUN | {"name": "test-run"})
+    return server.url
 
 
 @contextlib.contextmanager
@@ -116,13 +102,12 @@ def test_without_streamlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_the_address_that_is_shown_can_be_opened(
-    server: StandIn, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
+    server: StandIn, coordinator: str, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.answers["GET /api/run"] = Answer(body={"name": "test-run", "total_steps": 100})
     server.clock_offset = 300  # pages are no passes: the clocks may differ
     monkeypatch.setattr(dashboard, "free_port", lambda host, port: 8501)
     for name in ("nice", "execve"):
         monkeypatch.setattr(os, name, lambda *_: None)
     said: list[str] = []
-    run_dashboard(server.url, host, 8501, None, said.append)
+    run_dashboard(coordinator, host, 8501, None, said.append)
     assert said == [f"The dashboard of test-run: http://{shown} (Ctrl-C ends it)"]

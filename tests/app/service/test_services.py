@@ -13,7 +13,7 @@ from app.service.launchd import Launchd
 from app.service.service import Service, State, kept_environment
 from app.service.systemd import Systemd
 from swarm.errors import SahajError
-from tests.app.join.stand_in import Answer, StandIn
+from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.app.service.conftest import Machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a Mac has launchd")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a Mac has launc
 
 @pytest.fixture
 def open_run(server: StandIn) -> StandIn:
-    server.answers["GET /api/run"] = Answer(body={"name": "little", "access": {"open": True}})
+    server.answers["GET /api/run"] = Answer(body=OPEN_RUN)
     return server
 
 
