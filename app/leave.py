@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from app.installation import COMMANDS, LOCK
-from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, is_file, name_of
+from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, is_file
 from swarm.errors import SahajError, StorageError
 from swarm.language import _, several
 from swarm.logging import logs
@@ -18,7 +18,6 @@ from swarm.logging import logs
 PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
 VENV = "pyvenv.cfg"
 MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
-LONGEST_LINK = 1000  # characters
 STATES = "*/experts*/*.safetensors"  # of experts, in the folder of a host
 
 
@@ -48,11 +47,6 @@ def leftovers(home: Path) -> list[Leftover]:
     return sorted(found, key=lambda one: (one.path.name == logs.FOLDER, one.path.name.startswith(PREFIX)))
 
 
-def of_run(found: list[Leftover], url: str) -> list[Leftover]:
-    """Those that are for a run."""
-    return [one for one in found if one.link == url or (not one.link and one.path.name == name_of(url))]
-
-
 def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], None]) -> None:
     """Remove what is for the run, or for all of them where no link is given.
 
@@ -65,7 +59,7 @@ def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], 
     """
     home = cache_folder()
     found = leftovers(home)
-    chosen = found if url is None else of_run(found, url)
+    chosen = [one for one in found if url is None or one.link == url]
     if not chosen:
         links = sorted({one.link for one in found if one.link})
         raise SahajError(_nothing(home, url, ", ".join(links)))
@@ -125,18 +119,14 @@ def _leftover(path: Path) -> Leftover | None:
     """What a folder is, by what is in it; None for what joining has not made."""
     link = ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        link = (path / LINK).read_text(encoding="utf-8")[:LONGEST_LINK].strip()
+        link = (path / LINK).read_text(encoding="utf-8").strip()
     if is_file(path / IDENTITY):
-        hosts = next(path.glob(STATES), None) is not None
-        if hosts:
-            of_run = _("an expert host for {link} (its saved experts may be the only copies)")
-            what = of_run.format(link=link) if link else _("an expert host (its saved experts may be the only copies)")
-        else:
-            what = _("a peer of {link}").format(link=link) if link else _("a peer")
-        return Leftover(path, what, link, path / IDENTITY)
+        what = _("a peer of {link}")
+        if next(path.glob(STATES), None) is not None:
+            what = _("an expert host for {link} (its saved experts may be the only copies)")
+        return Leftover(path, what.format(link=link or "?"), link, path / IDENTITY)
     if path.name.startswith(PREFIX) and is_file(path / LOCK):
-        what = _("the program of {link}").format(link=link) if link else _("the program")
-        return Leftover(path, what, link, path / LOCK)
+        return Leftover(path, _("the program of {link}").format(link=link or "?"), link, path / LOCK)
     if path.name.startswith(PREFIX) and is_file(path / VENV):
         return Leftover(path, _("the program of a notebook"), "", None)
     if path.name == logs.FOLDER:

@@ -66,16 +66,8 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
         )
     if computer.memory_total < needed:
         yield Finding(
-            (
-                _(
-                    "This machine has {there} of memory, but this model needs about {needed}; use a machine with more "
-                    "memory."
-                )
-                if run is not None
-                else _(
-                    "This machine has {there} of memory, but this program needs about {needed}; use a machine with "
-                    "more memory."
-                )
+            _(
+                "This machine has {there} of memory, but about {needed} is needed; use a machine with more memory."
             ).format(there=size(computer.memory_total), needed=size(needed)),
             fatal=True,
             about="memory",

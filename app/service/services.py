@@ -12,7 +12,6 @@ from app.installation import command
 from app.join.address import coordinator_url
 from app.join.peer_folder import cache_folder, in_use, name_of
 from app.service.launchd import Launchd
-from app.service.manager import Manager
 from app.service.service import PAUSE, State
 from app.service.service_options import check_login, service_for
 from app.service.start_script import by_hand, ended
@@ -24,6 +23,7 @@ from swarm.language import _
 from swarm.logging import logs
 
 Say = Callable[[str], None]
+Manager = Launchd | Systemd
 
 
 def manager_of_this_machine() -> Manager:
@@ -89,23 +89,19 @@ def described(state: State) -> str:
     """A state in a few words."""
     reason = ended(state.status) if state.status else ""
     if state.runs:
-        told = _("running since {time}") if state.since else _("running")
+        told = _("running")
     elif state.waits and reason:
         told = _("stopped ({reason}); it starts again within a minute")
     elif state.waits:
         told = _("starts again within a minute")
     elif state.status is None:
-        told = _("has not run since {time}") if state.since else _("not running")
+        told = _("not running")
     elif state.status in (0, INTERRUPTED):
-        since, plain = _("ended at {time}: {reason}"), _("ended: {reason}")
-        told, reason = since if state.since else plain, _("the run is done, or it was stopped")
+        told = _("ended: the run is done, or it was stopped")
     else:
-        since, plain = (
-            _("stopped at {time} and will not restart: {reason}"),
-            _("stopped and will not restart: {reason}"),
-        )
-        told = since if state.since else plain
-    return told.format(time=state.since, reason=reason)
+        told = _("stopped and will not restart: {reason}")
+    since = _(" (since {time})").format(time=state.since) if state.since and not state.waits else ""
+    return told.format(reason=reason) + since
 
 
 def pause(url: str | None, say: Say) -> None:

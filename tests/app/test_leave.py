@@ -118,13 +118,6 @@ def test_an_empty_home_goes_too(home: Path):
     assert not home.exists()
 
 
-def test_a_peer_of_an_earlier_version_is_known_by_its_name(home: Path):
-    (home / "river.example.org" / LINK).unlink()
-    (home / "river.example.org-2" / LINK).unlink()
-    left(RIVER)
-    assert names(home) & {"river.example.org", "river.example.org-2"} == {"river.example.org-2"}
-
-
 def test_without_consent_nothing_goes(home: Path):
     before = names(home)
     with pytest.raises(SahajError, match="nothing was removed"):

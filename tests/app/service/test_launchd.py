@@ -4,11 +4,10 @@ import dataclasses
 import plistlib
 from pathlib import Path
 
-from app.service.launchd import read_state
-from app.service.launchd_agent import agent, folder_of
+from app.service.launchd import agent, folder_of, read_state
 from app.service.service import State
 from app.service.start_script import final_ends_as_success
-from tests.app.service.test_systemd_unit import ODD, RIVER
+from tests.app.service.test_systemd import ODD, RIVER
 
 LOG = Path("/Users/asha/Library/Logs/sahaj-run.example.org.log")
 

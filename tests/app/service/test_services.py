@@ -56,7 +56,7 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     assert machine.sahaj("service", "pause").stdout == f"{name}: pauses until `sahaj service resume`.\n"
     assert (folder / "pause").exists()
     assert machine.sahaj("service", "status").stdout.splitlines() == [
-        f"{name}: running since Thu 2026-11-26 17:00:01 UTC",
+        f"{name}: running (since Thu 2026-11-26 17:00:01 UTC)",
         "  you have paused it: `sahaj service resume` goes on",
         "  step 12 of 100, pausing: until 22:00",
         f"  journalctl --user-unit {unit} --follow",
@@ -141,10 +141,11 @@ def test_for_weeks_a_line_a_minute_is_enough():
 def test_states_in_words():
     at = "Thu 2026-11-26 17:00:01 UTC"
     assert services.described(State(runs=True)) == "running"
-    assert services.described(State(runs=False, since=at)) == f"has not run since {at}"
+    assert services.described(State(runs=False, since=at)) == f"not running (since {at})"
     waits = services.described(State(runs=False, waits=True, status=22))
     assert waits == "stopped (coordinator away); it starts again within a minute"
-    assert services.described(State(runs=False, since=at, status=30)) == f"stopped at {at} and will not restart: banned"
+    banned = services.described(State(runs=False, since=at, status=30))
+    assert banned == f"stopped and will not restart: banned (since {at})"
     assert "the run is done, or it was stopped" in services.described(State(runs=False, status=0))
 
 

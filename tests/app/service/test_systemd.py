@@ -8,8 +8,7 @@ import pytest
 
 from app.service.service import Service
 from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
-from app.service.systemd import State, lingers, read_state
-from app.service.systemd_unit import folder_of, unit
+from app.service.systemd import State, folder_of, lingers, read_state, unit
 
 RIVER = Service(
     name="run.example.org",
