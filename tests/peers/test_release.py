@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,49 +24,36 @@ RELEASED = re.compile(r"global step (\d+): released")
 
 
 def test_a_release_is_loaded_by_its_name_and_a_lost_disk_is_restored_from_it(
-    corpus: Path,
-    tokenizer_folder: Path,
-    tmp_path: Path,
-    hub_stand_in: HubStandIn,
-    monkeypatch: pytest.MonkeyPatch,
+    small_swarm: Callable[..., SmallSwarm], tmp_path: Path, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HF_TOKEN", hub_stand_in.add("asha", "river", role="write"))
     release: dict[str, Any] = {"repo": REPO, "every": 2, "milestones": 2, "license": "apache-2.0"}
-    swarm = SmallSwarm(
-        tmp_path,
-        corpus,
-        tokenizer_folder,
-        target_batch_size=STEP_SAMPLES,
-        release=release,
-    )
-    try:
-        coordinator = swarm.coordinator()
-        trainer = swarm.trainer("asha")
-        swarm.wait(lambda: len(coordinator.said(RELEASED)) >= 2, "two releases")
-        signal_group(trainer, signal.SIGINT)
-        trainer.process.wait(PATIENCE)
-        signal_group(coordinator, signal.SIGINT)
-        assert coordinator.process.wait(PATIENCE) == 0, swarm.last_words()
-        repository = hub_stand_in.repositories.by_name[REPO]
-        titles = [TITLE.fullmatch(one.title) for one in repository.revisions[1:]]
-        steps = [int(title[1]) for title in titles if title]
-        assert len(steps) == len(titles) and set(map(int, coordinator.said(RELEASED))) <= set(steps) and repository.tags
-        card = repository.head.files["README.md"].content.decode()
-        assert "one person | 100.0%" in card and "loss.png" in card
-        _load(tmp_path / "reader")
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES, release=release)
+    (coordinator,) = swarm.peers
+    trainer = swarm.trainer("asha")
+    swarm.wait(lambda: len(coordinator.said(RELEASED)) >= 2, "two releases")
+    signal_group(trainer, signal.SIGINT)
+    trainer.process.wait(PATIENCE)
+    signal_group(coordinator, signal.SIGINT)
+    assert coordinator.process.wait(PATIENCE) == 0, swarm.last_words()
+    repository = hub_stand_in.repositories.by_name[REPO]
+    titles = [TITLE.fullmatch(one.title) for one in repository.revisions[1:]]
+    steps = [int(title[1]) for title in titles if title]
+    assert len(steps) == len(titles) and set(map(int, coordinator.said(RELEASED))) <= set(steps) and repository.tags
+    card = repository.head.files["README.md"].content.decode()
+    assert "one person | 100.0%" in card and "loss.png" in card
+    _load(tmp_path / "reader")
 
-        released = steps[-1]
-        swarm.ledger.close()
-        shutil.rmtree(swarm.state)
-        swarm.move_to(swarm.state, swarm.port)
-        again = swarm.coordinator()
-        swarm.wait(lambda: f"is open at global step {released} of" in text_of(again), "coordinator that is open again")
-        assert [one.step for one in list_checkpoints(swarm.state / "checkpoints")] == [released]
-        swarm.trainer("bela")
-        swarm.wait(lambda: newest_step_said(again) > released, "global step after the one from the Hub")
-        assert not any("Traceback" in text_of(peer) for peer in swarm.peers), swarm.last_words()
-    finally:
-        swarm.kill_all()
+    released = steps[-1]
+    swarm.ledger.close()
+    shutil.rmtree(swarm.state)
+    swarm.move_to(swarm.state, swarm.port)
+    again = swarm.coordinator()
+    swarm.wait(lambda: f"is open at global step {released} of" in text_of(again), "coordinator that is open again")
+    assert [one.step for one in list_checkpoints(swarm.state / "checkpoints")] == [released]
+    swarm.trainer("bela")
+    swarm.wait(lambda: newest_step_said(again) > released, "global step after the one from the Hub")
+    assert not any("Traceback" in text_of(peer) for peer in swarm.peers), swarm.last_words()
 
 
 def _load(home: Path) -> None:

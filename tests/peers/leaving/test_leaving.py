@@ -33,17 +33,7 @@ WAYS = {
 @pytest.fixture(scope="module")
 def calm_swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSwarm]:
     """A coordinator whose trainers accumulate most of the time: a global step takes several seconds."""
-    yield from _with_coordinator(tmp_path_factory.mktemp("calm"), corpus, tokenizer_folder, 4096)
-
-
-@pytest.fixture(scope="module")
-def busy_swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSwarm]:
-    """A coordinator whose trainers are always in a round: their batch is computed before a group has formed."""
-    yield from _with_coordinator(tmp_path_factory.mktemp("busy"), corpus, tokenizer_folder, 512)
-
-
-def _with_coordinator(folder: Path, corpus: Path, tokenizer: Path, target: int) -> Iterator[SmallSwarm]:
-    swarm = SmallSwarm(folder, corpus, tokenizer, target_batch_size=target)
+    swarm = SmallSwarm(tmp_path_factory.mktemp("calm"), corpus, tokenizer_folder, target_batch_size=4096)
     try:
         swarm.coordinator()
         yield swarm
@@ -69,11 +59,11 @@ def test_a_trainer_that_accumulates_leaves_with_thanks(calm_swarm: SmallSwarm, w
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("way", ["sigint"])
-def test_a_trainer_in_a_round_of_averaging_leaves_with_thanks(busy_swarm: SmallSwarm, way: str):
-    peer = busy_swarm.trainer(f"averaging-{way}")
-    busy_swarm.wait(lambda: _samples(busy_swarm, peer) > 0, "contribution of the trainer")
-    _leaves(busy_swarm, peer, way)
+def test_a_trainer_in_a_round_of_averaging_leaves_with_thanks(small_swarm: Callable[..., SmallSwarm]):
+    swarm = small_swarm(target_batch_size=512)  # which is computed before a group has formed
+    peer = swarm.trainer("averaging")
+    swarm.wait(lambda: _samples(swarm, peer) > 0, "contribution of the trainer")
+    _leaves(swarm, peer, "sigint")
 
 
 def test_helpers_end_soon_when_their_trainer_is_killed(calm_swarm: SmallSwarm):
