@@ -92,7 +92,7 @@ def _look_at_machine(process: PeerProcess, folder: Path, until: float) -> Observ
     asked = start(lambda: process.ask(until, look_at_torch))
     written = start(lambda: try_to_write(folder))
     token = start(look_for_token)
-    torch = _caught(lambda: outcome(asked, until))
+    torch = _caught(lambda: outcome(asked, until + 1.0))  # it gives up by itself, before another question is asked
     device, memory = ("", None) if isinstance(torch, Exception) else (torch.device, torch.device_memory)
     measured = start(lambda: measure_without_torch(folder, device, memory))
     return Observed(
