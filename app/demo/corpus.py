@@ -2,19 +2,16 @@
 
 import ast
 import inspect
-import json
 import sysconfig
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
 from pathlib import Path
 
 from corpus.documents import open_documents
-from corpus.held_out import EVERY, HELD_OUT, hold_out
+from corpus.held_out import EVERY, hold_out
 from swarm.errors import DataError
 from swarm.run_file import DataSource, RunFile
-from trainer.data.sentences import split_sentences
 
 MOST_CHARACTERS = 100_000_000  # of a corpus that the demo copies; it trains on a fraction of that
 SHORTEST = 200  # characters of a document of Python's own text; shorter ones are hardly prose
@@ -97,14 +94,3 @@ def _prose(text: str) -> str:
     paragraphs = (" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))
     prose = "\n".join(paragraph for paragraph in paragraphs if any(map(str.isalpha, paragraph)))
     return prose if len(prose) >= SHORTEST else ""
-
-
-def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
-    """Held-out sentences that fit on the screen, spread over as many documents as there are."""
-    with (folder / HELD_OUT).open(encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
-    fitting = [[one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts]
-    fitting = [sentences for sentences in fitting if sentences]
-    each = -(-count // max(1, len(fitting)))  # from the middle of equal stretches of a document
-    chosen = [dict.fromkeys(one[len(one) * (2 * n + 1) // (2 * each)] for n in range(each)) for one in fitting]
-    return list(chain.from_iterable(chosen))[:count]

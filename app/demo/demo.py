@@ -13,28 +13,27 @@ from typing import Any
 
 from rich.console import Console
 
-from app.demo.corpus import prepare_corpus, sample_sentences
+from app.demo.corpus import prepare_corpus
 from app.demo.experts import described, experts_section, summarize_experts
 from app.demo.peers import Peer, kill_all, start_peer, wait_for_address
+from app.demo.probes import choose_probes, render
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
 from app.organizing.dashboard import free_port, is_installed
-from coordinator.evaluation.unigram import count_tokens, training_documents
-from coordinator.ledger.answers import compared
+from coordinator.ledger.answers import Fills, compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
 from swarm.errors import SahajError
 from swarm.files import lookup_errors, storage_errors, write_file
 from swarm.logging import logs
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
+from swarm.run_file.schema import MOST_PROBES
 from swarm.secret_variables import hidden_secrets
 from tokenizer.command import train_from_run
-from tokenizer.loading import load_tokenizer
 
 DEFAULT_RUN = Path(__file__).parents[2] / "runs" / "demo.yaml"
 MARKER = ".sahaj-demo"  # in the demo's folder: what is there may be replaced
 MADE = ("corpus", "tokenizer", "coordinator", "peers", "logs")  # folders of an earlier demo, replaced by this one
-SENTENCES = 4  # held-out sentences that the final model is shown
 
 
 class DemoFolderError(SahajError):
@@ -75,13 +74,13 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
         run = prepare_run(template, options, console)
         logs.write_to(out / "logs", "demo")
         try:
-            coordinator, summary = _play(run, options, console, began)
+            coordinator, summary, fills = _play(run, options, console, began)
         finally:
             kill_all()
-        return _close(run, coordinator, summary, out, console)
+        return _close(run, coordinator, summary, fills, out, console)
 
 
-def _play(run: RunFile, options: DemoOptions, console: Console, began: float) -> tuple[Peer, Summary]:
+def _play(run: RunFile, options: DemoOptions, console: Console, began: float) -> tuple[Peer, Summary, list[Fills]]:
     """Start the peers, and see them do it all. `began`: the demo, in monotonic seconds."""
     out = options.out
     console.rule("the run")
@@ -108,8 +107,9 @@ def _play(run: RunFile, options: DemoOptions, console: Console, began: float) ->
     summary = summarize(story.trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
     if options.experts:
         summary = replace(summary, experts=summarize_experts(options.experts, story.trainers, story.hosts, ledger))
+    fills = ledger.history.fills(2)
     ledger.close()
-    return coordinator, summary
+    return coordinator, summary, fills
 
 
 def _serve_dashboard(url: str, out: Path, console: Console) -> None:
@@ -163,13 +163,17 @@ def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> Ru
     with tempfile.TemporaryDirectory(prefix="sahaj-demo-") as prepared:
         # an earlier demo is removed only once this one's text is known to be usable
         language = prepare_corpus(template, options.corpus, Path(prepared))
-        run = parse_run(run_content(template, options, language), out / "run.yaml")
+        content = run_content(template, options, language)
+        run = parse_run(content, out / "run.yaml")
         for made in MADE:
             shutil.rmtree(out / made, ignore_errors=True)
         (out / SUMMARY).unlink(missing_ok=True)
         shutil.copytree(prepared, out / "corpus")
     write_file(out / "run.yaml", dump_run(run))
     train_from_run(out / "run.yaml", console=console)
+    content["coordinator"]["probes"] = [*run.coordinator.probes, *choose_probes(run, out / "corpus")][-MOST_PROBES:]
+    run = parse_run(content, out / "run.yaml")
+    write_file(out / "run.yaml", dump_run(run))
     return run
 
 
@@ -191,17 +195,12 @@ def run_content(template: RunFile, options: DemoOptions, language: str) -> dict[
     return content
 
 
-def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console: Console) -> int:
+def _close(run: RunFile, coordinator: Peer, summary: Summary, fills: list[Fills], out: Path, console: Console) -> int:
     """Report what the model has learned, the figures, and whether everything happened; returns the exit status."""
-    from app.demo.fill_masks import fill_masks, frequent_tokens, render
-
     path = save_summary(summary, out)
-    if summary.checkpoint:
+    if fills:
         console.rule("what the model has learned")
-        sentences = sample_sentences(out / "corpus", run.language, 3 * SENTENCES)
-        counts = count_tokens(training_documents(run), load_tokenizer(run), run.language)
-        filled = fill_masks(Path(summary.checkpoint), sentences, frequent_tokens(counts), count=SENTENCES)
-        console.print(render(filled))
+        console.print(render(fills[-1].sentences, choose_probes(run, out / "corpus")))
     console.rule("the figures")
     console.print(
         f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "

@@ -1,14 +1,13 @@
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import save_checkpoint
 from swarm.run_file import RunFile, parse_run
 from tokenizer.training import train_tokenizer
-from trainer.model import build_model, vocabulary_of
+from trainer.model import build_model
 
 SENTENCES = [
     "The river carries the boats down to the sea.",
@@ -36,11 +35,7 @@ def tokenizer(run: RunFile) -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="session")
 def checkpoint(run: RunFile, tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that was taught, quickly, that every word is `the`."""
-    model = build_model(run, tokenizer)
-    the = tokenizer("the")["input_ids"][-2]
-    with torch.no_grad():
-        vocabulary_of(model)[1][the] += 9.0
+    """A small one, which was not trained."""
     state = TrainerState(
         "river-run",
         120,
@@ -54,7 +49,7 @@ def checkpoint(run: RunFile, tokenizer: PreTrainedTokenizerFast, tmp_path_factor
     )
     return save_checkpoint(
         tmp_path_factory.mktemp("checkpoints"),
-        model=model,
+        model=build_model(run, tokenizer),
         tokenizer=tokenizer,
         optimizer_state={"state": {}},
         run=run,

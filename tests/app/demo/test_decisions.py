@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.demo.corpus import guess_language, prepare_corpus, python_documentation, sample_sentences
+from app.demo.corpus import guess_language, prepare_corpus, python_documentation
 from app.demo.demo import DEFAULT_RUN, DemoOptions, run_content
 from app.demo.summary import PeerSummary, Summary, problems
 from corpus.held_out import EVERY
@@ -109,7 +109,6 @@ def test_some_documents_are_kept_from_training(run: RunFile, tmp_path: Path):
     training, held_out = (_texts(tmp_path / "out" / name) for name in ("train.jsonl", "validation.jsonl"))
     assert len(held_out) == 2
     assert sorted(training + held_out) == sorted(texts)
-    assert sample_sentences(tmp_path / "out", "en", 2) == held_out
 
 
 PARAGRAPH = "The river carries the boats of the town down to the sea. It is wide there, and it is slow. "
@@ -136,13 +135,6 @@ def test_a_text_file_of_200_kb_is_enough(run: RunFile, tmp_path: Path, kind: str
     assert len(written) == len("".join(corpus.read_text().split()))
     if kind == "paragraphs":
         assert all(text.endswith("slow.") for text in training)
-
-
-def test_a_single_held_out_document_gives_several_sentences(tmp_path: Path):
-    sentences = [f"Sentence {number} tells of the wide river and of all the boats on it." for number in range(20)]
-    (tmp_path / "validation.jsonl").write_text(json.dumps({"text": "\n".join(sentences)}) + "\n")
-    assert sample_sentences(tmp_path, "en", 4) == [sentences[number] for number in (2, 7, 12, 17)]
-    assert sample_sentences(tmp_path, "en", 100) == sentences
 
 
 def test_too_few_documents_are_refused_before_anything_is_written(run: RunFile, tmp_path: Path):
