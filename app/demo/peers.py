@@ -11,36 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from swarm.errors import SwarmError
 from swarm.language import SOURCE, VARIABLE
 from swarm.leaving import end_helpers
 
-OF_PEERS = {"PYTHONUNBUFFERED": "1", VARIABLE: SOURCE}  # environment of those whose logs are read here
+OF_PEERS = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", VARIABLE: SOURCE}  # their logs are read here
 FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
-
-
-class Running(Protocol):
-    """The part of `subprocess.Popen` that a peer needs."""
-
-    pid: int
-
-    @property
-    def returncode(self) -> int | Any:
-        """The exit status; None while it is not known."""
-
-    def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status, once it has ended; raises `subprocess.TimeoutExpired`."""
-
-    def send_signal(self, number: int, /) -> None:
-        """To this process alone."""
-
-    def kill(self) -> None:
-        """SIGKILL to this process alone."""
 
 
 @dataclass
@@ -48,7 +25,7 @@ class Peer:
     """One process of the demo, and how it ended."""
 
     name: str
-    process: Running
+    process: "subprocess.Popen[bytes]"
     log: Path
     client_mode: bool = False
     fate: str = "finished"
@@ -96,7 +73,6 @@ def start_peer(
     log: Path,
     *,
     client_mode: bool = False,
-    threads: int = 1,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Peer:
     """Start `sahaj` with the arguments in `command`; its output goes to `log`."""
@@ -108,7 +84,7 @@ def start_peer(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | OF_PEERS | {"OMP_NUM_THREADS": str(threads)} | dict(environment),
+            env=os.environ | OF_PEERS | dict(environment),
         )
     peer = Peer(name, process, log, client_mode)
     _started.append(peer)

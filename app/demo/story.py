@@ -59,7 +59,7 @@ class Story:
         """
         total = self._run.optimizer.total_steps
         for number in range(trainers):
-            self._start(NAMES[number % len(NAMES)], client_mode=number == 1)
+            self._start(NAMES[number], client_mode=number == 1)
         self._tell(f"{trainers} trainers start; {self.trainers[1].name} is behind a firewall (client mode)")
 
         victim = self.trainers[trainers - 1]
@@ -70,7 +70,7 @@ class Story:
         self._tell(f"{victim.name}'s power plug is pulled in the middle of global step {self._step + 1}", "red")
 
         self._wait_for_step(max(3, total // 4 + 2))
-        newcomer = self._start(NAMES[trainers % len(NAMES)], client_mode=False)
+        newcomer = self._start(NAMES[trainers], client_mode=False)
         newcomer.fate = "joined late, finished"
         self._tell(f"{newcomer.name} joins and takes over the state from the others", "green")
 

@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import psutil
 
@@ -135,7 +136,8 @@ class SmallSwarm:
         if by_command:
             peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment)
         else:
-            peer = Peer(name, self.fork(name, command, log, environment), log, client_mode)
+            forked = cast("subprocess.Popen[bytes]", self.fork(name, command, log, environment))
+            peer = Peer(name, forked, log, client_mode)
         self.peers.append(peer)
         return peer
 

@@ -55,7 +55,7 @@ class Hosted:
     def call(self) -> None:
         """Start to call all experts."""
         arguments = (self.swarm.url, self.folder, TIMEOUT)
-        self.caller.process = start_function(call_experts, *arguments, out=self.caller.log)
+        self.caller.process = start_function(call_experts, *arguments, out=self.caller.log)  # type: ignore[assignment]
         self.swarm.peers.append(self.caller)
 
     def said(self) -> dict[str, Any]:
