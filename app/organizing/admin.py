@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from pydantic import BaseModel
@@ -13,12 +12,11 @@ from pydantic import BaseModel
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
-from app.organizing.flags import LONGEST_EVIDENCE, describe_flags, write_evidence
-from swarm.access.user_names import UNVERIFIED, is_one_line
+from app.organizing.flags import LONGEST_EVIDENCE, Evidence, Flag, describe_flags, write_evidence
+from swarm.access.user_names import UNVERIFIED
 
 LONGEST_KEY = 1024  # characters
 PEER_ID = re.compile(r"Qm[1-9A-HJ-NP-Za-km-z]{44}")  # names are shorter
-LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
 class Action(str, Enum):
@@ -41,34 +39,34 @@ class Action(str, Enum):
 
 @dataclass(frozen=True)
 class Effect:
-    """The argument of an action, and what is said when it is done."""
+    """The arguments of an action, and what is said when it is done."""
 
-    argument: str | None  # its key in the request
+    arguments: tuple[str, ...] = ()  # their keys in the request
     done: str = ""  # empty: the answer is told (`app.organizing.flags`)
 
 
 EFFECTS = {
-    Action.ALLOW: Effect("name", "{0} may join."),
+    Action.ALLOW: Effect(("name",), "{0} may join."),
     Action.DISALLOW: Effect(
-        "name", "`allow {0}` is taken back; a pass that {0} already has stays valid until it expires."
+        ("name",), "`allow {0}` is taken back; a pass that {0} already has stays valid until it expires."
     ),
-    Action.BAN: Effect("name", "{0} is banned; every peer knows within a minute."),
-    Action.UNBAN: Effect("name", "{0} is no longer banned."),
-    Action.ANNOUNCE: Effect("text", "Announced: {0}"),
-    Action.PAUSE: Effect(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
-    Action.RESUME: Effect(None, "The run is open again."),
+    Action.BAN: Effect(("name",), "{0} is banned; every peer knows within a minute."),
+    Action.UNBAN: Effect(("name",), "{0} is no longer banned."),
+    Action.ANNOUNCE: Effect(("text",), "Announced: {0}"),
+    Action.PAUSE: Effect((), "The run is paused: newcomers are asked to come back later, those who train go on."),
+    Action.RESUME: Effect((), "The run is open again."),
     Action.RESTORE: Effect(
-        "step", "Ordered: back to the state of global step {0}. The coordinator's console says when it is done."
+        ("step",), "Ordered: back to the state of global step {0}. The coordinator's console says when it is done."
     ),
     Action.STOP: Effect(
-        None,
+        (),
         "The run is stopped: trainers leave within a minute. `sahaj admin LINK resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
-    Action.REMOVE_TEAM: Effect("name", "The team {0} is removed; its people keep their own credit."),
-    Action.RENAME_TEAM: Effect("name", "The team {0} is called {1} now."),
-    Action.FLAGS: Effect(None),
-    Action.EVIDENCE: Effect("name"),
+    Action.REMOVE_TEAM: Effect(("name",), "The team {0} is removed; its people keep their own credit."),
+    Action.RENAME_TEAM: Effect(("name", "new"), "The team {0} is called {1} now."),
+    Action.FLAGS: Effect(),
+    Action.EVIDENCE: Effect(("name",)),
 }
 UNCHANGED = {  # orders about a name, and what is said when they change nothing
     Action.ALLOW: "{0} was allowed already.",
@@ -113,10 +111,12 @@ def admin(
         key = read_key(key_file)
         try:
             if action is Action.FLAGS:
-                return describe_flags(client.ask("GET", "/api/admin/flags", bearer=key), time.time())
+                flags = client.parse(list[Flag], client.ask("GET", "/api/admin/flags", bearer=key))
+                return describe_flags(flags, time.time())
             if action is Action.EVIDENCE:
                 path = f"/api/admin/evidence?{urlencode(body)}"
-                return write_evidence(client.ask("GET", path, bearer=key, at_most=LONGEST_EVIDENCE), body["name"])
+                answer = client.ask("GET", path, bearer=key, at_most=LONGEST_EVIDENCE)
+                return write_evidence(client.parse(list[Evidence], answer), answer, body["name"])
             if action in UNCHANGED:
                 return _decide_about(client, key, action, body["name"])
             client.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
@@ -128,8 +128,7 @@ def admin(
                     status=problem.status,
                 ) from None
             raise
-    told = body.get(EFFECTS[action].argument or "")
-    return "The announcement is withdrawn." if told == "" else EFFECTS[action].done.format(told, body.get("new"))
+    return "The announcement is withdrawn." if body.get("text") == "" else EFFECTS[action].done.format(*body.values())
 
 
 def _decide_about(client: CoordinatorClient, key: str, action: Action, name: str) -> str:
@@ -153,46 +152,17 @@ def _has_given(client: CoordinatorClient, name: str) -> bool:
     return True
 
 
-def body_of(action: Action, argument: str | None, new: str | None = None) -> dict[str, Any]:
-    """The body of the request.
+def body_of(action: Action, *given: str | None) -> dict[str, str]:
+    """The body of the request; what may stand in it is for the coordinator to say.
 
     Raises:
-        JoinProblem: the argument is missing, too long, or not wanted.
+        JoinProblem: there are too few arguments, or too many.
     """
-    key = EFFECTS[action].argument
-    if (new is not None) != (action is Action.RENAME_TEAM):
-        wrong = "takes one argument" if new is not None else "needs a team and its new name"
-        raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: {wrong}, as `{_example(action)}`")
-    if key is None:
-        if argument is not None:
-            raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: takes no argument, got {argument!r}")
-        return {}
-    longest = LONGEST_NAME if key == "name" else LONGEST_TEXT
-    if key == "step":
-        if argument is None or not argument.isdecimal() or len(argument) > LONGEST_STEP:
-            raise JoinProblem(
-                ProblemKind.MALFORMED, f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`"
-            )
-        return {key: int(argument)}
-    text = (argument or "").strip()
-    if argument is None or (key == "name" and not text):
-        raise JoinProblem(
-            ProblemKind.MALFORMED,
-            f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`",
-        )
-    if len(text) > longest or not is_one_line(text):
-        raise JoinProblem(
-            ProblemKind.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
-        )
-    return {key: text} if new is None else {key: text, "new": _new_name(new)}
-
-
-def _new_name(text: str) -> str:
-    if len(text) > LONGEST_NAME or not is_one_line(text) or not text.strip():
-        raise JoinProblem(
-            ProblemKind.MALFORMED, f"rename-team: the new name must be one line of at most {LONGEST_NAME} characters"
-        )
-    return text.strip()
+    keys, values = EFFECTS[action].arguments, [one.strip() for one in given if one is not None]
+    if len(keys) != len(values):
+        takes = " and ".join(keys) or "no argument"
+        raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: takes {takes}, as `{_example(action)}`")
+    return dict(zip(keys, values, strict=True))
 
 
 def read_key(path: Path) -> str:
@@ -232,7 +202,8 @@ def _example(action: Action) -> str:
         Action.REMOVE_TEAM: "'River people'",
         Action.RENAME_TEAM: "'River people' Stream",
     }
-    return f"sahaj admin LINK {action.value} {examples.get(action, 'alice')}"
+    usual = "alice" if EFFECTS[action].arguments else ""
+    return f"sahaj admin LINK {action.value} {examples.get(action, usual)}".strip()
 
 
 class _Decisions(BaseModel):

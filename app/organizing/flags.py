@@ -1,26 +1,36 @@
 """What `sahaj admin` tells of audits: flags a line each, and the evidence of what is proved."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
-from app.join.problems import JoinProblem, ProblemKind
 from swarm.files import write_file
 from trainer.console.terminal_text import printable
-
-T = TypeVar("T")
 
 LONGEST_EVIDENCE = 2**28  # bytes
 
 
-def describe_flags(answer: bytes, now: float) -> str:
-    """One line for each flag; `now` is the unix time in seconds.
+class Flag(BaseModel):
+    """Something odd that a peer did, and how often; `last` is a unix time in seconds."""
 
-    Raises:
-        JoinProblem: the answer is not a coordinator's.
-    """
-    flags = _read(list[_Flag], answer, "a list of flags")
+    user: str
+    peer_id: str
+    what: str
+    times: int
+    last: float
+
+
+class Evidence(BaseModel):
+    """What is proved of a user at a global step; the messages that prove it are left out."""
+
+    user: str
+    what: str
+    step: int
+
+
+def describe_flags(flags: Sequence[Flag], now: float) -> str:
+    """One line for each flag; `now` is the unix time in seconds."""
     lines = [
         f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
         f" - {one.times:,} times, last {_ago(now - one.last)} ago"
@@ -29,42 +39,18 @@ def describe_flags(answer: bytes, now: float) -> str:
     return "\n".join(lines) or "No flags."
 
 
-def write_evidence(answer: bytes, name: str) -> str:
-    """Into a file of this folder; returns a line for each thing that is proved, and where it stands.
+def write_evidence(found: Sequence[Evidence], answer: bytes, name: str) -> str:
+    """Write the coordinator's answer into this folder; returns a line for each thing that is proved, and the file.
 
     Raises:
-        JoinProblem: the answer is not a coordinator's, or the file cannot be written.
+        StorageError: the file cannot be written.
     """
-    found = _read(list[_Evidence], answer, "evidence")
     if not found:
         return f"There is no proof against {printable(name)}."
     file = Path(f"evidence-{''.join(one if one.isalnum() else '-' for one in name)}.json")
     write_file(file, answer)
     lines = [f"{printable(one.user)} {printable(one.what)}, step {one.step:,}" for one in found]
     return "\n".join([*lines, f"{file}: the signed messages that prove it; keep the file"])
-
-
-class _Evidence(BaseModel):
-    user: str
-    what: str
-    step: int
-
-
-class _Flag(BaseModel):
-    user: str
-    peer_id: str
-    what: str
-    times: int
-    last: float
-
-
-def _read(kind: type[T], answer: bytes, what: str) -> T:
-    try:
-        return TypeAdapter(kind).validate_json(answer)
-    except ValidationError:
-        raise JoinProblem(
-            ProblemKind.MANIFEST, f"the coordinator's answer is not {what}; is it of another version?"
-        ) from None
 
 
 def _ago(seconds: float) -> str:
