@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -18,6 +19,7 @@ Answer = TypeVar("Answer")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 LONGEST_DAYS = 3650.0
+BEGINNING = 100  # documents of the text that its language is guessed from
 EVERYBODY = "everybody"
 
 
@@ -65,8 +67,7 @@ def new(
     from app.demo.corpus import guess_language
     from app.new.machines import KINDS, REFERENCE, read_volunteers
     from app.new.new import FILES, RUN, Answers, check_apart, make
-    from app.new.sources import source_of
-    from app.new.text_survey import Seen, look
+    from app.new.sources import documents_of, source_of
     from app.plan.table import Volunteers
     from corpus.held_out import TEXT_FILES
     from swarm.files import check_writable
@@ -77,19 +78,21 @@ def new(
     _may_replace(folder, FILES, overwrite=overwrite)
     measured = load_run(measured_with or REFERENCE)
 
-    def look_at(answer: str) -> Seen:
-        return look(source_of(answer, text_column), console)
+    def beginning_of(answer: str) -> tuple["DataSource", list[str]]:
+        source = source_of(answer, text_column)
+        return source, list(islice(documents_of(source), BEGINNING))
 
     def rows_of(answer: str) -> tuple[Volunteers, ...]:
         check_apart(Path(answer), folder, FILES)
         return read_volunteers(answer, measured)
 
-    seen = _ask("text", "Text (a file, a folder, or owner/name:config on the Hub)", text, None, look_at)
-    kept = _held_out(seen.source, held_out)
+    question = "Text (a file, a folder, or owner/name:config on the Hub)"
+    source, beginning = _ask("text", question, text, None, beginning_of)
+    kept = _held_out(source, held_out)
     if kept is None:
-        check_apart(Path(str(seen.source.path)), folder, TEXT_FILES)
+        check_apart(Path(str(source.path)), folder, TEXT_FILES)
         _may_replace(folder, TEXT_FILES, overwrite=overwrite)
-    code = _ask("language", "Language", language, guess_language("".join(seen.sample)), _language)
+    code = _ask("language", "Language", language, guess_language("".join(text[:1000] for text in beginning)), _language)
     who = f"Who will come (such as 12 t4, 15 laptop; kinds are {', '.join(KINDS)}; or a table's file)"
     rows = _ask("volunteers", who, volunteers, "10 laptop", rows_of)
     number = _ask("days", "For how many days", days, "10", _days)
@@ -97,7 +100,7 @@ def new(
     if not (organizations or users):
         asked = _ask("organization", "Organization on the Hub whose members may join", None, EVERYBODY, str.strip)
         organizations = [] if asked == EVERYBODY else [asked]
-    make(Answers(folder, called, code, seen, kept, rows, measured, number, users, organizations), console)
+    make(Answers(folder, called, code, source, kept, rows, measured, number, users, organizations), console)
 
 
 def _ask(flag: str, question: str, given: str | None, default: str | None, check: Callable[[str], Answer]) -> Answer:

@@ -35,7 +35,6 @@ class Kind:
     down: float  # Mbit/s
     up: float
     hours: float  # a day
-    client_mode: bool = True
 
 
 KINDS = {
@@ -118,7 +117,7 @@ def _row(count: int, name: str, measured: RunFile) -> Volunteers:
         samples_per_second=speed,
         down=kind.down,
         up=kind.up,
-        client_mode=kind.client_mode,
+        client_mode=True,
         hours=kind.hours,
     )
 

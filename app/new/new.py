@@ -9,19 +9,18 @@ from pathlib import Path
 from rich.console import Console
 
 from app.new.machines import at_model, speed_of, to_csv
-from app.new.sizing import Choice, SizingError, amount, choose, run_of
-from app.new.sources import as_entries, documents_of
-from app.new.text_survey import Counted, Seen, count_tokens
+from app.new.sizing import Choice, SizingError, Text, amount, choose, run_of
+from app.new.sources import as_entries
+from app.new.text_survey import Seen, count_tokens, look
 from app.new.writing import Section, Setting, content, to_yaml
 from app.plan.table import Volunteers
-from corpus.held_out import EVERY, HELD_OUT, TRAINING, hold_out
-from swarm.errors import in_a_line
+from corpus.held_out import EVERY, HELD_OUT, TEXT_FILES, TRAINING
+from swarm.errors import SahajError, in_a_line
 from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile, parse_run
 
 FILES = RUN, TABLE = "run.yaml", "volunteers.csv"
 TITLE_WIDTH = 110  # characters of a line
-MOST_HELD_OUT = 2_000  # documents of a local text that are kept from training
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Answers:
     folder: Path
     name: str
     language: str
-    text: Seen
+    text: DataSource
     held_out: DataSource | None  # None: a part of the text, which is local
     volunteers: Sequence[Volunteers]
     measured: RunFile  # with whose model the volunteers' samples per second were measured
@@ -41,24 +40,29 @@ class Answers:
 
 
 def make(answers: Answers, console: Console) -> None:
-    """Choose the run, write its files, and say what comes next.
+    """Read the text, choose the run, write its files, and say what comes next.
 
     Raises:
         SizingError: no run fits.
         DataError, TokenizerError, StorageError: the text cannot be read, or a file not be written.
     """
     folder = answers.folder
-    counted = count_tokens(answers.text, answers.language)
-    with console.status("planning"):
-        choice = choose(counted.text, speed_of(answers.volunteers, answers.measured), answers.days)
+    seen = look(answers.text, console, cut_into=folder if answers.held_out is None else None)
+    try:
+        text = count_tokens(seen, answers.language)
+        with console.status("planning"):
+            choice = choose(text, speed_of(answers.volunteers, answers.measured), answers.days)
+    except SahajError:  # for the next try nothing is in the way
+        if answers.held_out is None:
+            for name in TEXT_FILES:
+                (folder / name).unlink()
+        raise
     settings = run_settings(answers, choice)
-    run = parse_run(content(settings), folder / RUN)  # before anything is written
-    if answers.held_out is None:
-        hold_out(documents_of(answers.text.source), folder, most=MOST_HELD_OUT)
+    run = parse_run(content(settings), folder / RUN)
     rows = at_model(answers.volunteers, answers.measured, run_of(choice.course))
     write_file(folder / TABLE, to_csv(rows, run.name))
     write_file(folder / RUN, to_yaml(_title(answers), settings))
-    for line in _summary(answers, counted, choice):
+    for line in _summary(answers, seen, text, choice):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -91,7 +95,7 @@ def _sources(answers: Answers) -> dict[str, Section]:
         training, held_out = {"path": TRAINING}, {"path": HELD_OUT}
         why = f"one document in {EVERY} of the text, kept from training"
     else:
-        training, held_out = as_entries(answers.text.source, folder), as_entries(answers.held_out, folder)
+        training, held_out = as_entries(answers.text, folder), as_entries(answers.held_out, folder)
         why = "what losses are measured on"
     local = "only this machine can read it: put it on the Hub and write `hub: owner/name`"
     reasons = {"hub": "volunteers stream it from there", "path": local}
@@ -132,13 +136,13 @@ def _title(answers: Answers) -> str:
     )
 
 
-def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
-    seen, course, folder = answers.text, choice.course, answers.folder
+def _summary(answers: Answers, seen: Seen, text: Text, choice: Choice) -> list[str]:
+    course, folder = choice.course, answers.folder
     size = course.size
     what = "The text" if seen.all_documents == seen.documents else "The beginning of the text, which was read,"
     lines = [
         f"{what} has {amount(seen.characters)} characters in {seen.documents:,} documents, and "
-        f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
+        f"{text.tokens_per_word:.2f} tokens a word: {_tokens(text.tokens)}.",
         f"The model has hidden size {size.width}, {size.layers} layers and a vocabulary of {course.vocabulary:,} "
         "tokens. "
         f"{course.samples:,} samples in {course.steps:,} global steps of {course.batch:,} take an estimated "
@@ -153,15 +157,14 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"  sahaj coordinator {RUN}       # opens the run, and prints the link to share",
     ]
     if seen.source.hub is None:
-        text = seen.source.name if answers.held_out else TRAINING
+        upload = seen.source.name if answers.held_out else TRAINING
         lines += [
             "Others cannot read this disk: before you invite them, put the text on the Hub and write `hub: owner/name` "
             f"in place of its path in {RUN}:",
-            f"  hf upload owner/name {shlex.quote(text)} --repo-type dataset",
+            f"  hf upload owner/name {shlex.quote(upload)} --repo-type dataset",
         ]
     return lines
 
 
-def _tokens(counted: Counted) -> str:
-    tokens = counted.text.tokens
+def _tokens(tokens: float) -> str:
     return f"{amount(tokens)} tokens" if tokens < float("inf") else "more tokens than the run can read"

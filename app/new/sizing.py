@@ -43,6 +43,7 @@ class Text:
     vocabulary: int
     tokens: float
     tokens_per_document: float
+    tokens_per_word: float
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corpus.documents import open_documents
 from corpus.held_out import HELD_OUT, TRAINING
-from corpus.local_files import is_supported, kind
+from corpus.local_files import is_supported
 from swarm.errors import DataError, in_a_line
 from swarm.files import lookup_errors
 from swarm.run_file import DataSource, RunFile, parse_run
@@ -60,18 +60,15 @@ def told_documents(source: DataSource) -> float:
 
 
 def held_out_file(source: DataSource) -> DataSource | None:
-    """The file validation.jsonl beside a local file, or one of the file's own kind; None if there is none.
+    """The file validation.jsonl beside a local file; None if there is none.
 
     Where `train.jsonl` is there, too, validation.jsonl was cut from the text before, or belongs to that file.
     """
     path = Path(str(source.path))
-    if not path.is_file():
-        return None
+    found = path.with_name(HELD_OUT)
     is_cut = path.name != TRAINING and path.with_name(TRAINING).exists()
-    names = [name for name in (HELD_OUT, "validation" + kind(path)) if not (is_cut and name == HELD_OUT)]
-    beside = (path.with_name(name + end) for name in names for end in ("", ".gz"))
-    found = next((file for file in beside if file != path and file.is_file()), None)
-    return None if found is None else source.model_copy(update={"path": str(found)})
+    is_there = path.is_file() and path != found and found.is_file() and not is_cut
+    return source.model_copy(update={"path": str(found)}) if is_there else None
 
 
 def held_out_split(source: DataSource) -> DataSource | None:

@@ -1,18 +1,22 @@
 """Looks at a run's text: how much there is, and how many tokens its words become.
 
-A local text is read whole, up to `MOST_CHARACTERS`; of a dataset on the Hub only the beginning, and the Hub is asked
-how many documents it has, which it does not always know.
+A local text that has to be cut in two is cut while it is looked at, so that it is read once. Of others
+`MOST_CHARACTERS` are read; the Hub is asked how many documents a dataset has, which it does not always know.
 """
 
 import itertools
+import math
 import random
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
 from app.new.sizing import Text, vocabulary_for
 from app.new.sources import documents_of, run_with, told_documents
+from corpus.held_out import hold_out
 from swarm.display.progress_bar import ProgressBar
 from swarm.errors import DataError
 from swarm.run_file import DataSource
@@ -25,6 +29,7 @@ SAMPLE_DOCUMENTS = 400  # a tokenizer is trained on half of them
 SAMPLE_CHARACTERS = 5_000  # of each of them
 LEAST_DOCUMENTS, LEAST_CHARACTERS = 20, 50_000  # of a text; less teaches nothing that can be measured
 SHOW_EVERY = 100  # documents
+MOST_HELD_OUT = 2_000  # documents of a local text that are kept from training
 
 
 @dataclass(frozen=True)
@@ -38,27 +43,24 @@ class Seen:
     all_documents: float  # of the whole text; infinite: more than were read, and not known
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A text in figures, and its tokens for each word."""
-
-    text: Text
-    tokens_per_word: float
-
-
-def look(source: DataSource, console: Console | None = None) -> Seen:
+def look(source: DataSource, console: Console | None = None, cut_into: Path | None = None) -> Seen:
     """Read a text.
 
     Args:
         console: where progress is shown.
+        cut_into: a folder for a training and a held-out part of it; nothing is written there if this raises.
 
     Raises:
         DataError: it is missing, unreadable, or too small.
+        StorageError: the parts cannot be written.
     """
-    most, rng = MOST_CHARACTERS["here" if source.hub is None else "on the Hub"], random.Random(0)
+    most = MOST_CHARACTERS["here" if source.hub is None else "on the Hub"] if cut_into is None else math.inf
+    rng, sample = random.Random(0), list[str]()
     documents = characters = 0
-    sample: list[str] = []
-    with ProgressBar(console, f"reading {source.name}") as bar:
+    total = 0.0
+
+    def read() -> Iterator[str]:
+        nonlocal documents, characters, total
         for text in documents_of(source):
             documents, characters = documents + 1, characters + len(text)
             if len(sample) < SAMPLE_DOCUMENTS:
@@ -67,21 +69,26 @@ def look(source: DataSource, console: Console | None = None) -> Seen:
                 sample[place] = text[:SAMPLE_CHARACTERS]
             if documents % SHOW_EVERY == 0:
                 bar.update(documents, figures=f"{documents:,} documents, {characters / 1e6:,.0f} million characters")
+            yield text
             if characters >= most:
-                total = max(documents, told_documents(source))
+                total = told_documents(source)
                 break
+        if documents < LEAST_DOCUMENTS or characters < LEAST_CHARACTERS:
+            raise DataError(
+                f"{source.name}: too little text, {documents:,} documents with {characters:,} characters; at least "
+                f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
+            )
+
+    with ProgressBar(console, f"reading {source.name}") as bar:
+        if cut_into is None:
+            deque(read(), maxlen=0)
         else:
-            total = documents
-    if documents < LEAST_DOCUMENTS or characters < LEAST_CHARACTERS:
-        raise DataError(
-            f"{source.name}: too little text, {documents:,} documents with {characters:,} characters; at least "
-            f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
-        )
+            hold_out(read(), cut_into, most=MOST_HELD_OUT)
     rng.shuffle(sample)
-    return Seen(source, documents, characters, tuple(sample), total)
+    return Seen(source, documents, characters, tuple(sample), max(documents, total))
 
 
-def count_tokens(seen: Seen, language: str) -> Counted:
+def count_tokens(seen: Seen, language: str) -> Text:
     """Train a tokenizer on half of the sample, and count the tokens of the other half.
 
     Raises:
@@ -94,5 +101,4 @@ def count_tokens(seen: Seen, language: str) -> Counted:
     tokenizer = train_tokenizer(run_with(seen.source, language, vocabulary), taught)
     found = measure("", tokenizer.backend_tokenizer, other)
     tokens = found.tokens / sum(map(len, other)) * seen.characters
-    text = Text(vocabulary, times * tokens, tokens / seen.documents)
-    return Counted(text, found.tokens_per_word)
+    return Text(vocabulary, times * tokens, tokens / seen.documents, found.tokens_per_word)

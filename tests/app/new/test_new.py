@@ -1,7 +1,9 @@
 """`sahaj new` as an organizer types it: with flags, with answers at a terminal, and with wrong ones."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -60,6 +62,20 @@ def test_the_text_is_cut_in_two(text: Path, tmp_path: Path):
     )
     assert len(held_out) == 3
     assert sorted(training + held_out) == sorted(whole)
+
+
+def test_the_text_is_read_once(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    read: list[str] = []
+
+    def reading(*given: Any, **options: Any) -> Iterator[str]:
+        for one in open_documents(*given, **options):
+            read.append(one)
+            yield one
+
+    monkeypatch.setattr("app.new.sources.open_documents", reading)
+    monkeypatch.setattr(new, "BEGINNING", 3)
+    assert sahaj_new(tmp_path / "run", *flags(text)).exit_code == 0
+    assert len(read) == 3 + 60
 
 
 def test_what_comes_next_works(text: Path, tmp_path: Path):
@@ -151,7 +167,13 @@ def test_too_little_text_is_told(tmp_path: Path):
     text = write_text(tmp_path / "text.jsonl", documents=5)
     refused = sahaj_new(tmp_path / "run", *flags(text))
     assert "5 documents with" in str(refused.exception)
-    assert not (tmp_path / "run").exists()
+    assert not names(tmp_path / "run")
+
+
+def test_a_run_that_does_not_fit_leaves_nothing_in_the_way_of_the_next_try(text: Path, tmp_path: Path):
+    refused = sahaj_new(tmp_path / "run", *flags(text), "--days", "0.00001")
+    assert "allow more days" in str(refused.exception)
+    assert not names(tmp_path / "run")
 
 
 def test_a_text_that_would_be_overwritten_is_refused(tmp_path: Path):

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from app.new import recipe
-from app.new.recipe import LAMB, MUON, SIZES, Course, learning_rate, sample_length
+from app.new.recipe import LAMB, MUON, SIZES, learning_rate, sample_length
 from app.new.sizing import (
     FEWEST_STEPS,
     MOST_STEPS,
@@ -35,7 +35,7 @@ def speed(operations: float) -> Speed:
 
 
 def text(tokens: float, per_document: float = 400.0) -> Text:
-    return Text(8000, tokens, per_document)
+    return Text(8000, tokens, per_document, tokens_per_word=1.5)
 
 
 def width(choice: Choice) -> int:
@@ -160,9 +160,3 @@ def test_reasons_say_what_stood_in_the_way():
 @pytest.mark.parametrize("number, said", [(320e6, "320 million"), (1.24e10, "12 billion"), (950.0, "950")])
 def test_amounts_have_two_digits(number: float, said: str):
     assert amount(number) == said
-
-
-def test_a_course_knows_what_it_computes():
-    course = Course(SIZES[0], 64, 8000, batch=320, steps=1000, samples_per_second=32.0, limit="days")
-    assert (course.samples, course.tokens, course.step_seconds) == (320_000, 20_480_000, 10.0)
-    assert course.days == pytest.approx(10_000 / 86_400)

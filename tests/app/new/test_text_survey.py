@@ -20,9 +20,9 @@ def test_a_local_text_is_counted_whole(tmp_path: Path):
     assert (seen.documents, seen.all_documents) == (60, 60)
     assert len(seen.sample) == 60
     counted = count_tokens(seen, "en")
-    assert counted.text.vocabulary == 2000
-    assert counted.text.tokens == pytest.approx(counted.tokens_per_word * 60 * 250, rel=0.1)
-    assert counted.text.tokens_per_document == pytest.approx(counted.text.tokens / 60)
+    assert counted.vocabulary == 2000
+    assert counted.tokens == pytest.approx(counted.tokens_per_word * 60 * 250, rel=0.1)
+    assert counted.tokens_per_document == pytest.approx(counted.tokens / 60)
 
 
 def test_words_of_english_are_a_few_tokens(tmp_path: Path):
@@ -34,12 +34,12 @@ def test_words_of_english_are_a_few_tokens(tmp_path: Path):
 @pytest.mark.parametrize("told, tokens", [(6_000.0, "a hundred times"), (math.inf, "endless")])
 def test_of_a_large_text_only_the_beginning_is_read(told, tokens, tmp_path, monkeypatch):
     source = source_of(str(write_text(tmp_path / "text.jsonl")), "text")
-    whole = count_tokens(look(source), "en").text.tokens
+    whole = count_tokens(look(source), "en").tokens
     monkeypatch.setitem(text_survey.MOST_CHARACTERS, "here", 60_000)
     monkeypatch.setattr(text_survey, "told_documents", lambda source: told)
     seen = look(source)
     assert seen.documents < 60
-    found = count_tokens(seen, "en").text.tokens
+    found = count_tokens(seen, "en").tokens
     assert found == (math.inf if tokens == "endless" else pytest.approx(100 * whole, rel=0.1))
 
 
@@ -81,19 +81,8 @@ def test_a_validation_file_beside_the_text_is_found(tmp_path: Path):
     found = held_out_file(source)
     assert found is not None and found.path == str(tmp_path / "validation.jsonl")
     assert held_out_file(found) is None
-
-
-@pytest.mark.parametrize("text", ["a.v2.jsonl", "a.jsonl.gz", "a.txt"])
-@pytest.mark.parametrize("held_out", ["validation.jsonl", "validation.jsonl.gz", "validation.txt"])
-def test_held_out_text_is_called_as_is_documented_whatever_the_text_is_called(text: str, held_out: str, tmp_path: Path):
-    for name in (text, held_out):
-        (tmp_path / name).touch()
-    found = held_out_file(DataSource(path=str(tmp_path / text)))
-    is_of_its_kind = held_out != "validation.txt" or text == "a.txt"
-    assert (found is not None and found.path == str(tmp_path / held_out)) == is_of_its_kind
-    (tmp_path / "train.jsonl").touch()  # what an earlier run has cut
-    left = held_out_file(DataSource(path=str(tmp_path / text)))
-    assert (left is not None) == (held_out == "validation.txt" and is_of_its_kind)
+    (tmp_path / "other.txt").touch()
+    assert held_out_file(DataSource(path=str(tmp_path / "other.txt"))) is None, "it was cut from train.jsonl"
 
 
 def test_text_to_measure_on_is_not_trained_on(tmp_path: Path):
