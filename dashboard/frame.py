@@ -160,6 +160,15 @@ def no_url() -> None:
     )
 
 
+def forget_button(key: str) -> None:
+    """A button that takes a key out of the reader's session."""
+
+    def forget() -> None:
+        st.session_state.pop(key, None)
+
+    st.button(_("Forget the key"), icon=":material/logout:", on_click=forget, type="tertiary")
+
+
 def nothing_yet(what: str, why: str) -> None:
     """A placeholder for something that will come."""
     with st.container(border=True, horizontal_alignment="center"):

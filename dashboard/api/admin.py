@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dashboard.api.answers import Decisions, Flag
-from dashboard.api.keyed import Keyed, NotKnown
+from dashboard.api.keyed import Keyed
 from dashboard.language import mark
 
 
@@ -17,15 +17,12 @@ class Orders(Keyed):
 
     def decisions(self) -> Decisions:
         """What is decided now."""
-        return self._read(Decisions, self._ask("GET", "decisions"))
+        return self._ask(Decisions, "GET", "decisions")
 
-    def flags(self) -> list[Flag] | None:
-        """What looked odd; None of a coordinator that does not watch for it."""
-        try:
-            return self._read(list[Flag], self._ask("GET", "flags"))
-        except NotKnown:
-            return None
+    def flags(self) -> list[Flag]:
+        """What looked odd."""
+        return self._ask(list[Flag], "GET", "flags")
 
     def give(self, order: str, **body: Any) -> Decisions:
         """`ban` and `unban` (name), `announce` (text), `pause`, `resume`, `stop`."""
-        return self._read(Decisions, self._ask("POST", order, body))
+        return self._ask(Decisions, "POST", order, body)

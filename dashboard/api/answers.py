@@ -1,7 +1,4 @@
-"""The coordinator's answers, as far as the pages read them. Times are unix seconds, losses are in nats.
-
-What an older coordinator does not say yet has a value that means "not known"; what a newer one adds is left out.
-"""
+"""The coordinator's answers, as far as the pages read them. Times are unix seconds, losses are in nats."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,7 +24,6 @@ class Run(Answer):
     description: str = ""
     language: str = ""
     access: Access = Access()
-    total_steps: int
     max_length: int = 0
     architecture: str = "albert"
     model: dict[str, int | float] = {}
@@ -94,7 +90,6 @@ class Evaluation(Answer):
     step: int
     time: float
     loss: float
-    sentence_order_accuracy: float | None = None
     unigram_loss: float | None = None
     loss_with_experts: float | None = None
 

@@ -186,15 +186,10 @@ class Coordinator:
         until = time.monotonic() + PATIENCE
         try:
             with self._http.stream("GET", path, params=parameters) as answer:
-                if answer.status_code in (404, 422) and parameters.keys() & {
-                    "user",
-                    "name",
-                }:  # 422: no name that anybody could have
+                status = answer.status_code
+                if status in (404, 422) and parameters.keys() & {"user", "name"}:  # 422: nobody could have that name
                     raise NotThere(path)
-                if answer.status_code == 404:
-                    raise Away(mark("the coordinator has no {path}; it is older than these pages"), path=path)
-                if answer.status_code != 200:
-                    status = answer.status_code
+                if status != 200:
                     raise Away(mark("the coordinator cannot answer now (status {status})"), status=status)
                 content = bytearray()
                 for piece in answer.iter_bytes():

@@ -1,7 +1,7 @@
 """Parts of the API that want a key: answers are never cached or shared between sessions."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
@@ -10,15 +10,13 @@ from dashboard.api.client import is_loopback
 from dashboard.api.problem import Problem
 from dashboard.language import mark
 
+T = TypeVar("T")
+
 PATIENCE = 10.0  # seconds
 
 
 class OrderRefused(Problem):
     """The request was not carried out."""
-
-
-class NotKnown(OrderRefused):
-    """The coordinator has nothing of the kind."""
 
 
 class WrongKey(OrderRefused):
@@ -35,7 +33,7 @@ class Keyed:
     url: str
     key: str = field(repr=False)
 
-    def _ask(self, method: str, what: str, body: dict[str, Any] | None = None) -> bytes:
+    def _ask(self, kind: type[T], method: str, what: str, body: dict[str, Any] | None = None) -> T:
         if not (self.key.isascii() and self.key.isprintable()):
             raise WrongKey(self.WRONG_KEY)  # no header may carry it
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -53,18 +51,14 @@ class Keyed:
             raise OrderRefused(away) from None
         if answer.status_code != 200:
             raise _refusal(answer)
-        return answer.content
-
-    @staticmethod
-    def _read(kind: Any, content: bytes) -> Any:
         try:
-            return TypeAdapter(kind).validate_json(content)
+            return TypeAdapter(kind).validate_json(answer.content)
         except ValidationError:
             raise OrderRefused(mark("the coordinator's answer is not understood")) from None
 
 
 def _refusal(answer: httpx.Response) -> OrderRefused:
-    kind = {401: WrongKey, 403: WrongKey, 404: NotKnown}.get(answer.status_code, OrderRefused)
+    kind = WrongKey if answer.status_code in (401, 403) else OrderRefused
     try:
         return kind(str(answer.json()["message"]))
     except (ValueError, KeyError, TypeError):

@@ -44,12 +44,12 @@ class Me(Keyed):
 
     def machines(self) -> MyMachines:
         """All that the key is for."""
-        return self._read(MyMachines, self._ask("GET", "machines"))
+        return self._ask(MyMachines, "GET", "machines")
 
     def pause(self, peer_id: str | None) -> MyMachines:
         """Have a machine pause; None: all of them."""
-        return self._read(MyMachines, self._ask("POST", "machines/pause", {"peer_id": peer_id}))
+        return self._ask(MyMachines, "POST", "machines/pause", {"peer_id": peer_id})
 
     def resume(self, peer_id: str | None) -> MyMachines:
         """Have it go on."""
-        return self._read(MyMachines, self._ask("POST", "machines/resume", {"peer_id": peer_id}))
+        return self._ask(MyMachines, "POST", "machines/resume", {"peer_id": peer_id})

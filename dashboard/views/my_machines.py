@@ -56,11 +56,11 @@ def _machines() -> None:
         found = me.machines()
     except WrongKey as refused:
         st.session_state[RESULT] = texts.plain(refused.told())
-        _forget()
+        del st.session_state[KEY]
         st.rerun(scope="app")
     except OrderRefused as refused:
         frame.nothing_yet(_("This page cannot be shown now"), texts.plain(refused.told()))
-        _forget_button()
+        frame.forget_button(KEY)
         return
     if refused_order := st.session_state.pop(RESULT, None):
         st.error(refused_order)
@@ -84,7 +84,7 @@ def _machines() -> None:
         if _is_safe()
         else _("**This page is not encrypted.** Anyone who intercepts the key can do everything here that you can.")
     )
-    _forget_button()
+    frame.forget_button(KEY)
 
 
 def _for_all(me: Me, machines: list[MyMachine]) -> None:
@@ -142,11 +142,3 @@ def _button(label: str, me: Me, peer_id: str | None, *, pause: bool) -> None:
 
 def _is_safe() -> bool:
     return is_private(page_context.url()) and (not st.context.url or is_private(st.context.url))
-
-
-def _forget_button() -> None:
-    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
-
-
-def _forget() -> None:
-    st.session_state.pop(KEY, None)

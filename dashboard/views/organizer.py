@@ -73,7 +73,7 @@ def _decisions_page() -> None:
         st.rerun(scope="app")
     except OrderRefused as refused:
         frame.nothing_yet(_("This page cannot be shown now"), texts.plain(refused.told()))
-        _forget_button()
+        frame.forget_button(KEY)
         return
     result = st.session_state.pop(RESULT, None)
     if result:
@@ -85,7 +85,7 @@ def _decisions_page() -> None:
     with people:
         _people(orders, decisions)
     _flags(orders)
-    _forget_button()
+    frame.forget_button(KEY)
 
 
 def _state(orders: Orders, decisions: Decisions) -> None:
@@ -142,8 +142,7 @@ def _flags(orders: Orders) -> None:
         st.caption(texts.plain(refused.told()))
         return
     if not flags:
-        old = _("This coordinator is too old to raise flags.")
-        st.caption(old if flags is None else _("No flags: nothing odd has been seen about any peer."))
+        st.caption(_("No flags: nothing odd has been seen about any peer."))
         return
     zone, now = page_context.zone(), time.time()
     table = pd.DataFrame(
@@ -177,11 +176,3 @@ def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:
     except OrderRefused as refused:
         st.session_state[RESULT] = (False, texts.plain(refused.told()))
     st.rerun()
-
-
-def _forget_button() -> None:
-    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
-
-
-def _forget() -> None:
-    st.session_state.pop(KEY, None)

@@ -8,12 +8,12 @@ import pytest
 from dashboard import language
 from dashboard.api.admin import Orders
 from dashboard.api.client import Away
-from dashboard.api.keyed import NotKnown, OrderRefused, WrongKey
+from dashboard.api.keyed import OrderRefused, WrongKey
 from dashboard.api.me import NOT_GOOD, Me
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(401, WrongKey), (403, WrongKey), (404, NotKnown), (429, OrderRefused), (503, OrderRefused)]
+    ("status", "kind"), [(401, WrongKey), (403, WrongKey), (404, OrderRefused), (503, OrderRefused)]
 )
 def test_the_coordinators_reason_is_passed_on(
     monkeypatch: pytest.MonkeyPatch, status: int, kind: type[OrderRefused]
