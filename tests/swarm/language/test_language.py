@@ -1,10 +1,11 @@
 """What the program says in other languages than English, in the console, join.sh, the notebook and the model card."""
 
 import string
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from babel.messages.catalog import Message
+from babel.messages.catalog import Catalog
 from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.frontend import parse_mapping_cfg
 
@@ -16,45 +17,34 @@ from swarm.language.catalogue import catalogue
 ROOMS = ("app", "averaging", "coordinator", "experts", "swarm", "trainer")  # that tell people something
 OTHERS = sorted(NAMES.keys() - {SOURCE})
 KEYWORDS = DEFAULT_KEYWORDS | {"mark": None, "several": (1, 2)}
+MARKS = ("**", "`", "$", "\\", '"', "●", "◆", "~")  # of emphasis, and of what is typed
 THANKS = "Thank you! You contributed {samples} samples ({tokens} tokens) to {steps} global step"
 
 
-def in_the_code(root: Path) -> set[str | tuple[str, ...]]:
+def in_the_code(rooms: Iterable[Path]) -> set[str | tuple[str, ...]]:
     """All texts, as modules, templates and join.sh have them."""
     with Path(swarm.language.__file__).with_name("babel.cfg").open() as file:
         methods, options = parse_mapping_cfg(file)
-    found = (extract_from_dir(root / room, methods, options, KEYWORDS) for room in ROOMS)
+    found = (extract_from_dir(room, methods, options, KEYWORDS) for room in rooms)
     return {text for room in found for _, _, text, _, _ in room}
 
 
-def translated(code: str) -> dict[str | tuple[str, ...], Message]:
-    return {
-        message.id if isinstance(message.id, str) else tuple(message.id): message
-        for message in catalogue(code)
-        if message.id
-    }
-
-
 @pytest.mark.parametrize("code", OTHERS)
-def test_every_text_is_translated_and_no_other(code: str, pytestconfig: pytest.Config) -> None:
-    assert in_the_code(pytestconfig.rootpath) == translated(code).keys()
-    assert all(all(_forms(message)) for message in translated(code).values())
-
-
-@pytest.mark.parametrize("code", OTHERS)
-def test_translations_have_the_same_places_for_figures(code: str) -> None:
-    for message in translated(code).values():
-        for form in _forms(message):
-            assert _fields(form) == _fields(_english(message)), form
-
-
-@pytest.mark.parametrize("code", OTHERS)
-def test_translations_keep_what_marks_emphasis_and_what_is_typed(code: str) -> None:
-    for message in translated(code).values():
-        for form in _forms(message):
-            assert all(form.count(mark) == _english(message).count(mark) for mark in ("**", "`", "$", "\\", '"')), form
-            assert form[:1].isspace() == _english(message)[:1].isspace(), form
-            assert form[-1:].isspace() == _english(message)[-1:].isspace(), form
+@pytest.mark.parametrize(("read", "rooms"), [(catalogue, ROOMS), (pages.catalogue, ("dashboard",))])
+def test_every_text_is_translated_with_its_figures_and_marks_and_no_other(
+    read: Callable[[str], Catalog], rooms: tuple[str, ...], code: str, pytestconfig: pytest.Config
+) -> None:
+    messages = [message for message in read(code) if message.id]
+    known = {one.id if isinstance(one.id, str) else tuple(one.id) for one in messages}
+    assert known == in_the_code(pytestconfig.rootpath / room for room in rooms)
+    for message in messages:
+        english = message.id if isinstance(message.id, str) else message.id[1]
+        forms = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
+        assert forms and all(forms), english
+        for form in forms:
+            assert _fields(form) == _fields(english), form
+            assert all(form.count(mark) == english.count(mark) for mark in MARKS), form
+            assert [form[:1].isspace(), form[-1:].isspace()] == [english[:1].isspace(), english[-1:].isspace()], form
 
 
 def test_languages_are_those_of_the_pages() -> None:
@@ -108,14 +98,6 @@ def test_a_language_calls_itself_by_its_name_and_others_by_their_codes() -> None
 def test_all_texts_of_a_language_are_there_for_a_notebook() -> None:
     assert Language("bn").texts()["Training again."] == "আবার প্রশিক্ষণ চলছে।"
     assert Language("en").texts() == {}
-
-
-def _english(message: Message) -> str:
-    return message.id if isinstance(message.id, str) else message.id[1]
-
-
-def _forms(message: Message) -> tuple[str, ...]:
-    return (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
 
 
 def _fields(text: str) -> list[str]:
