@@ -6,31 +6,31 @@ from pathlib import Path
 import pytest
 
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from tests.averaging.log import disk_faults
 from tests.faults.agreement import compare
 from tests.support.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import PATIENCE
+from tests.swarm.disk_faults import small_disk
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with disk_faults.small_disk(tmp_path / "disk", 8 << 10) as place:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 8 * 1024) as place:
         yield place
 
 
 @pytest.mark.timeout(600)
-def test_a_full_disk_does_not_end_the_run(corpus: Path, tokenizer_folder: Path, tmp_path: Path, small_disk: Path):
+def test_a_full_disk_does_not_end_the_run(corpus: Path, tokenizer_folder: Path, tmp_path: Path, disk: Path):
     folder = tmp_path / "run"
     folder.mkdir()
     swarm = SmallSwarm(folder, corpus, tokenizer_folder, target_batch_size=2048)
-    swarm.state = small_disk / "state"
+    swarm.state = disk / "state"
     try:
         coordinator = swarm.coordinator()
         trainer = swarm.trainer("asha")
         swarm.wait(lambda: newest_checkpoint(swarm.state / "checkpoints"), "checkpoint")
-        filling = small_disk / "filling"
+        filling = disk / "filling"
         with filling.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
             while True:
                 file.write(bytes(64 * 1024))

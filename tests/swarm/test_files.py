@@ -11,7 +11,7 @@ import pytest
 from swarm.errors import DataError, StorageError
 from swarm.files import check_writable, keep_private, lookup_errors, remove_partials, whole_directory, write_file
 from swarm.identity import load_identity
-from tests.averaging.log import disk_faults
+from tests.swarm.disk_faults import killed_after, small_disk
 
 MEBIBYTE = 1 << 20
 
@@ -30,16 +30,26 @@ def saved(path: Path) -> str:
     return (path / "deep" / "model.bin").read_text()
 
 
-def killed_in_the_middle(program: str) -> None:
-    """Run a program that tells when it is in the middle of writing, and kill it there."""
-    assert disk_faults.killed_after(program, 1)[0] == "in the middle"
-
-
 def test_a_file_is_written_and_replaced(tmp_path):
     write_file(tmp_path / "new" / "note.txt", "সহজ")
     write_file(tmp_path / "new" / "note.txt", b"simple")
     assert (tmp_path / "new" / "note.txt").read_bytes() == b"simple"
     assert names(tmp_path / "new") == ["note.txt"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_another_process_has_just_written_may_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+):
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    for content in ("first", "second"):
+        write_file(tmp_path / "key", content, mode=0o600, replaces=False)
+    assert (tmp_path / "key").read_text() == "first" and [path.name for path in tmp_path.iterdir()] == ["key"]
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
 def test_a_folder_is_written_and_replaced(tmp_path):
@@ -98,7 +108,7 @@ def test_an_error_of_the_network_is_not_called_one_of_storage(tmp_path):
 
 def test_a_writer_that_is_killed_leaves_the_old_folder_whole(tmp_path):
     save(tmp_path / "checkpoint", "old")
-    killed_in_the_middle(
+    killed_after(
         f"""
         import time
         from pathlib import Path
@@ -107,7 +117,8 @@ def test_a_writer_that_is_killed_leaves_the_old_folder_whole(tmp_path):
             (folder / "model.bin").write_text("half")
             print("in the middle", flush=True)
             time.sleep(600)
-        """
+        """,
+        1,
     )
     assert saved(tmp_path / "checkpoint") == "old"
     assert len(names(tmp_path)) == 2
@@ -117,7 +128,7 @@ def test_a_writer_that_is_killed_leaves_the_old_folder_whole(tmp_path):
 
 def test_a_writer_that_is_killed_between_the_two_renames_loses_neither_folder_name_nor_content(tmp_path):
     save(tmp_path / "checkpoint", "old")
-    killed_in_the_middle(
+    killed_after(
         f"""
         import time
         from pathlib import Path
@@ -132,7 +143,8 @@ def test_a_writer_that_is_killed_between_the_two_renames_loses_neither_folder_na
         Path.replace = rename_once
         with whole_directory(Path({str(tmp_path)!r}) / "checkpoint") as folder:
             (folder / "model.bin").write_text("new")
-        """
+        """,
+        1,
     )
     assert not (tmp_path / "checkpoint").exists()
     remove_partials(tmp_path)
@@ -142,7 +154,7 @@ def test_a_writer_that_is_killed_between_the_two_renames_loses_neither_folder_na
 
 def test_a_writer_that_is_killed_leaves_the_old_file_whole(tmp_path):
     write_file(tmp_path / "state.json", "old")
-    killed_in_the_middle(
+    killed_after(
         f"""
         import os, time
         from pathlib import Path
@@ -152,7 +164,8 @@ def test_a_writer_that_is_killed_leaves_the_old_file_whole(tmp_path):
             time.sleep(600)
         os.fsync = never_done
         write_file(Path({str(tmp_path)!r}) / "state.json", "new")
-        """
+        """,
+        1,
     )
     assert (tmp_path / "state.json").read_text() == "old"
     remove_partials(tmp_path)
@@ -200,8 +213,8 @@ def test_a_folder_that_may_not_be_looked_into_is_told_in_one_line(tmp_path: Path
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with disk_faults.small_disk(tmp_path / "disk", 3 << 10) as place:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 3 * 1024) as place:
         yield place
 
 
@@ -223,22 +236,22 @@ def with_safetensors(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("fill", [plainly, with_torch, with_safetensors])
-def test_a_full_disk_leaves_the_old_folder_whole(small_disk: Path, fill: Callable[[Path], None]):
-    save(small_disk / "checkpoint", "old")
-    with pytest.raises(StorageError) as caught, whole_directory(small_disk / "checkpoint") as folder:
+def test_a_full_disk_leaves_the_old_folder_whole(disk: Path, fill: Callable[[Path], None]):
+    save(disk / "checkpoint", "old")
+    with pytest.raises(StorageError) as caught, whole_directory(disk / "checkpoint") as folder:
         fill(folder)
-    message = f"{small_disk}/checkpoint: could not be saved, the disk is full; free some space"
+    message = f"{disk}/checkpoint: could not be saved, the disk is full; free some space"
     assert str(caught.value) == message
-    assert saved(small_disk / "checkpoint") == "old"
-    assert names(small_disk) == ["checkpoint"]
+    assert saved(disk / "checkpoint") == "old"
+    assert names(disk) == ["checkpoint"]
 
 
-def test_a_full_disk_leaves_the_old_file_whole(small_disk):
-    write_file(small_disk / "state.json", "old")
+def test_a_full_disk_leaves_the_old_file_whole(disk):
+    write_file(disk / "state.json", "old")
     with pytest.raises(StorageError, match="the disk is full"):
-        write_file(small_disk / "state.json", bytes(4 * MEBIBYTE))
-    assert (small_disk / "state.json").read_text() == "old"
-    assert names(small_disk) == ["state.json"]
+        write_file(disk / "state.json", bytes(4 * MEBIBYTE))
+    assert (disk / "state.json").read_text() == "old"
+    assert names(disk) == ["state.json"]
 
 
 def rights(path: Path) -> int:

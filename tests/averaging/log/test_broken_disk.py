@@ -9,8 +9,8 @@ from averaging.log.disk import Disk
 from averaging.log.header import HeaderKind, SnapshotName
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course
-from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import FIRST, header
+from tests.swarm.disk_faults import killed_after, small_disk
 
 
 @pytest.mark.parametrize("name", ["snapshots", "accepted"])

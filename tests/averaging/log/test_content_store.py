@@ -9,7 +9,7 @@ import pytest
 
 from averaging.log.content_store import Store
 from swarm.errors import StorageError
-from tests.averaging.log.disk_faults import killed_after, small_disk
+from tests.swarm.disk_faults import killed_after, small_disk
 
 LIMIT = 1000  # bytes
 

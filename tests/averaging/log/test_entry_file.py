@@ -12,8 +12,8 @@ import pytest
 from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, line_of, missing_in
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
 from swarm.errors import StorageError
-from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import chain_of as headers_of
+from tests.swarm.disk_faults import killed_after, small_disk
 
 LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
 CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))

@@ -33,9 +33,9 @@ from coordinator.checkpoints.store import (
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import OPTIMIZER_VERSION, fingerprint
-from tests.averaging.log.disk_faults import small_disk
 from tests.coordinator.checkpoints.conftest import STATE, Save
 from tests.support.forked import start_function
+from tests.swarm.disk_faults import small_disk
 from tokenizer.loading import tokenizer_digest
 from trainer.models.albert import AlbertPretraining
 

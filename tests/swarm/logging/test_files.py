@@ -5,7 +5,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from multiprocessing import resource_sharer
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pytest
 
 from swarm.logging import file as log_file
 from swarm.logging import logs
-from tests.averaging.log import disk_faults
 from tests.support.waiting import PATIENCE, wait_until
+from tests.swarm.disk_faults import small_disk
 from tests.swarm.logging.conftest import lines, messages
 
 logger = logging.getLogger("trainer.example")
@@ -165,24 +164,19 @@ def test_a_file_that_went_bad_is_opened_again(tmp_path: Path, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with disk_faults.small_disk(tmp_path / "disk", 64) as place:
-        yield place
+def test_a_full_disk_loses_messages_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with small_disk(tmp_path / "disk", 64) as disk:
+        logs.write_to(disk, "trainer")
+        filling = disk / "filling"
+        filling.write_bytes(bytes(32 * 1024))
+        for number in range(400):
+            logs.console_line(f"{number} {'x' * 100}")
+        full = messages(disk / "trainer.jsonl")
+        assert 0 < len(full) < 400
+        filling.unlink()
+        logs.console_line("there is room now")
+        missing = 401 - len(full)  # with the line that says that the log begins
+        last = f"[{missing} messages before this one are missing] there is room now"
+        assert messages(disk / "trainer.jsonl") == [*full, last], "whole lines, and no others"
         logs.stop()
-
-
-def test_a_full_disk_loses_messages_and_nothing_else(small_disk: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    logs.write_to(small_disk, "trainer")
-    filling = small_disk / "filling"
-    filling.write_bytes(bytes(32 * 1024))
-    for number in range(400):
-        logs.console_line(f"{number} {'x' * 100}")
-    full = messages(small_disk / "trainer.jsonl")
-    assert 0 < len(full) < 400
-    filling.unlink()
-    logs.console_line("there is room now")
-    missing = 401 - len(full)  # with the line that says that the log begins
-    last = f"[{missing} messages before this one are missing] there is room now"
-    assert messages(small_disk / "trainer.jsonl") == [*full, last], "whole lines, and no others"
     assert capfd.readouterr() == ("", "")
