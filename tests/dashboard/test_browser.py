@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import re
-from collections.abc import Callable
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -177,55 +176,6 @@ def test_a_row_of_the_leaderboard_leads_to_a_page(browser: Browser, month_pages:
         link.click()
         reader.see("Share of each day")
         assert "/person?user=" in reader.page.url
-        assert reader.problems == []
-
-
-@pytest.mark.parametrize("width", EACH_WIDTH)
-def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, width: str) -> None:
-    pages.switch.lead_to(empty.url)
-    with reading(browser, pages.url, width) as reader:
-        reader.open("", "Waiting for people")
-        reader.see("The curve begins with the first global step")
-        reader.picture(SCREENSHOTS / f"empty-{width}.png")
-        assert reader.problems == []
-
-
-@pytest.mark.parametrize("width", EACH_WIDTH)
-@pytest.mark.parametrize(
-    ("state", "order", "text"),
-    [
-        ("paused", lambda board: board.pause(), "The run takes no newcomers for now"),
-        ("finished", lambda board: board.stop(), "The organizer has ended this run"),
-    ],
-)
-def test_a_run_that_wants_nobody_says_so(
-    browser: Browser, pages: Pages, decided: Served, width: str, state: str, order: Callable, text: str
-) -> None:
-    order(decided.context.notices)
-    pages.switch.lead_to(decided.url)
-    with reading(browser, pages.url, width) as reader:
-        reader.open("", text)
-        reader.see("What it fills in")
-        reader.settle()
-        reader.picture(SCREENSHOTS / f"{state}-{width}.png")
-        assert reader.problems == []
-
-
-@pytest.mark.parametrize("width", EACH_WIDTH)
-def test_while_the_coordinator_is_away_its_last_figures_stay(
-    browser: Browser, month_pages: Pages, month: Served, width: str
-) -> None:
-    with reading(browser, month_pages.url, width) as reader:
-        reader.open("", "Machine hours")
-        month_pages.switch.lead_to(None)
-        reader.see("The coordinator, the server that keeps this run's figures, cannot be reached.")
-        reader.see("Machine hours")
-        reader.settle()
-        reader.picture(SCREENSHOTS / f"away-{width}.png")
-        month_pages.switch.lead_to(month.url)
-        expect(
-            reader.page.get_by_text("The coordinator, the server that keeps this run's figures, cannot be reached.")
-        ).to_have_count(0)
         assert reader.problems == []
 
 

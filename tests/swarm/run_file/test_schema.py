@@ -123,10 +123,8 @@ MISTAKES = [
     ),
     (SMALLEST + "2024: x", "unknown key 2024; allowed here: name, "),
     ("name: tiny", "data is missing (the text of the run)"),
-    ("name: tiny\ndata: {}", "data.train is missing (sources of training documents)"),
     # types
     ("name: 2024\ndata: {train: [{path: a}]}", "name must be text; put it in quotes, got 2024"),
-    (SMALLEST + "language: no", "language must be text; put it in quotes, got false"),
     (SMALLEST + "tokenizer: {path: }", "tokenizer.path must be text, got nothing"),
     (SMALLEST + "averaging: {overlap: 1}", "averaging.overlap must be true or false, got 1"),
     (
@@ -134,26 +132,12 @@ MISTAKES = [
         "averaging.target_batch_size must be a whole number, got '256'",
     ),
     (
-        SMALLEST + "averaging: {target_batch_size: 256.5}",
-        "averaging.target_batch_size must be a whole number, got 256.5",
-    ),
-    (
-        SMALLEST + "averaging: {target_batch_size: true}",
-        "averaging.target_batch_size must be a whole number, got true",
-    ),
-    (
         SMALLEST + "optimizer: {learning_rate: fast}",
         "optimizer.learning_rate must be a number, got 'fast'",
     ),
     (SMALLEST + "optimizer:\n", "optimizer must be a section with keys of its own, got nothing"),
-    (SMALLEST + "model: large", "model must be a section with keys of its own, got 'large'"),
     ("name: tiny\ndata: {train: a.txt}", "data.train must be a list, got 'a.txt'"),
-    (
-        "name: tiny\ndata: {train: [a.txt]}",
-        "data.train.0 must be a section with keys of its own, got 'a.txt'",
-    ),
     (SMALLEST + "optimizer: {betas: 0.9}", "optimizer.betas must be a list, got 0.9"),
-    (SMALLEST + "optimizer: {betas: [0.9]}", "optimizer.betas.1 is missing"),
     (
         SMALLEST + "optimizer: {betas: [0.9, 0.99, 0.999]}",
         "optimizer.betas must have at most 2 entries, got [0.9, 0.99, 0.999]",
@@ -181,10 +165,6 @@ MISTAKES = [
         "position, got 15; choose another number of heads",
     ),
     ("name: tiny\ndata: {train: [{path: a}], max_length: 8}", "data.max_length must be at least 16, got 8"),
-    (
-        "name: tiny\ndata: {train: [{path: a}], masked_fraction: 1.0}",
-        "data.masked_fraction must be below 1, got 1.0",
-    ),
     (SMALLEST + "optimizer: {betas: [0.9, 9.0]}", "optimizer.betas.1 must be below 1, got 9.0"),
     (
         SMALLEST + "optimizer: {learning_rate: .inf}",
@@ -195,7 +175,6 @@ MISTAKES = [
         "averaging.compression must be '8bit', 'float16' or 'none', got '4bit'",
     ),
     ("name: tiny\ndata: {train: []}", "data.train must have at least 1 entry, got []"),
-    (SMALLEST + "coordinator: {listen: []}", "coordinator.listen must have at least 1 entry, got []"),
     (
         "name: A Run\ndata: {train: [{path: a}]}",
         "name must be the run's name in lower case letters, digits and dashes (63 at most), got 'A Run'",
@@ -228,12 +207,6 @@ MISTAKES = [
         SMALLEST + "release: {repo: bengali}",
         "release.repo must be a repository on the Hub, as owner/name (made if there is none), got 'bengali'",
     ),
-    (SMALLEST + "release: {repo: me/bengali, every: 0}", "release.every must be above 0, got 0"),
-    (SMALLEST + "release: {private: true}", "release.repo is missing"),
-    (
-        SMALLEST + "release: {repo: me/a, contributors: some}",
-        "release.contributors must be 'verified', 'all' or 'none'",
-    ),
     # values that do not go together
     (
         SMALLEST + "model: {hidden_size: 250, num_attention_heads: 4}",
@@ -243,7 +216,6 @@ MISTAKES = [
         SMALLEST + "optimizer: {warmup_steps: 10, total_steps: 10}",
         "optimizer: warmup_steps must be below total_steps, got 10 and 10",
     ),
-    (SMALLEST + "averaging: {target_group_size: 1}", "averaging.target_group_size must be at least 2, got 1"),
     (
         SMALLEST + "averaging: {target_group_size: 12}",
         "averaging: target_group_size must be a power of two, got 12",
@@ -256,14 +228,7 @@ MISTAKES = [
         SMALLEST + "access: {robust: enforce}\naveraging: {target_group_size: 4}",
         "access.robust: enforce works without averaging.target_group_size only",
     ),
-    (
-        SMALLEST + "averaging: {target_group_size: 4, rounds_per_step: 0}",
-        "averaging.rounds_per_step must be above 0, got 0",
-    ),
-    (SMALLEST + "model: {embedding_size: 1}", "model.embedding_size must be at least 2, got 1"),
     # experts
-    (SMALLEST + "experts: {grid: []}", "experts.grid must have at least 1 entry, got []"),
-    (SMALLEST + "experts: {grid: [8, 0]}", "experts.grid.1 must be above 0, got 0"),
     (
         SMALLEST + "experts: {grid: [128, 64]}",
         "experts: grid must have room for at most 4096 experts, got [128, 64] for 8192",
@@ -272,7 +237,6 @@ MISTAKES = [
         SMALLEST + "experts: {grid: [2], experts_of_a_row: 3}",
         "experts: experts_of_a_row must be at most the number of experts in the grid, got 3 and [2] for 2",
     ),
-    (SMALLEST + "experts: {off_share: 1.0}", "experts.off_share must be below 1, got 1.0"),
     (
         SMALLEST + "averaging: {target_group_size: 4}\nexperts: {}",
         "experts: not in small groups; remove experts or averaging.target_group_size (4)",
