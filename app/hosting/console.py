@@ -6,7 +6,6 @@ import contextlib
 import math
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,6 @@ PLAIN_EVERY = 60.0  # seconds between two lines outside of a terminal
 SPAN = 5.0  # seconds over which speeds are measured
 
 
-@dataclass(frozen=True)
-class Speed:
-    """What was done in a second, of late."""
-
-    calls: float = 0.0
-    rows: float = 0.0
-
-
 class HostConsole:
     """Shows messages and reports while its block runs. Any thread may call `message`, one thread `show`."""
 
@@ -44,7 +35,7 @@ class HostConsole:
         self._held: tuple[Collection[Uid], Collection[Uid]] = ((), ())
         self._problem = ""
         self._measured: tuple[float, Report] | None = None
-        self._speed = Speed()
+        self._speed = 0.0, 0.0  # calls and rows a second, of late
         self._next_line = -math.inf  # monotonic seconds
 
     def __enter__(self) -> HostConsole:
@@ -79,10 +70,12 @@ class HostConsole:
             self.message(problem if report.problem else _("The problem is over."))
         if self._measured is None or now >= self._measured[0] + SPAN:
             if self._measured is not None:
-                self._speed = speed(self._measured[1], report, now - self._measured[0])
+                since, before = self._measured
+                done = report.answered - before.answered, report.rows - before.rows
+                self._speed = done[0] / (now - since), done[1] / (now - since)
             self._measured = now, report
         with self._showing():
-            line = work_line(report, self._speed)
+            line = work_line(report, *self._speed)
             if self._console.is_terminal:
                 if self._status is None:
                     self._status = self._console.status("")
@@ -107,18 +100,13 @@ class HostConsole:
             yield
 
 
-def speed(before: Report, after: Report, seconds: float) -> Speed:
-    """What was done in a second between two reports."""
-    return Speed((after.answered - before.answered) / seconds, (after.rows - before.rows) / seconds)
-
-
-def work_line(report: Report, speed: Speed) -> str:
-    """The work in one line."""
+def work_line(report: Report, calls: float, rows: float) -> str:
+    """The work in one line; calls and rows are those of a second, of late."""
     parts = [
         _("serving {n}").format(n=len(report.holdings.serves)),
         _("copying {n}").format(n=len(report.holdings.copies)),
         _("{n} tokens served").format(n=f"{report.served:,}"),
-        _("{calls} calls and {rows} rows a second").format(calls=f"{speed.calls:,.1f}", rows=f"{speed.rows:,.0f}"),
+        _("{calls} calls and {rows} rows a second").format(calls=f"{calls:,.1f}", rows=f"{rows:,.0f}"),
         _("{answered} answered, {refused} refused").format(
             answered=f"{report.answered:,}", refused=f"{report.refused:,}"
         ),

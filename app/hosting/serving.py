@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,21 +26,6 @@ from trainer.session_publisher import SessionPublisher
 LOOK_EVERY = 0.5  # seconds
 TIMES = HostingTimes()
 PATIENCE = 60.0  # seconds from the signal to the end; states of many experts take a while to write
-
-
-class HostSession:
-    """The session of a host: what the coordinator credits with the tokens that its experts serve."""
-
-    def __init__(self, publisher: SessionPublisher):
-        self._publisher, self._id = publisher, secrets.token_hex(16)
-
-    def publish(self) -> None:
-        """Tell that it is there, now and then."""
-        self._publisher.publish(self._id, step=0, samples_per_second=0.0, data_wait_fraction=0.0)
-
-    def leave(self) -> None:
-        """Tell that it is over."""
-        self._publisher.leave(self._id, step=0, data_wait_fraction=0.0)
 
 
 def serve(
@@ -79,12 +65,14 @@ def serve(
             folder = states_folder(admitted.run_folder, gate.authority)
             hosting = loop.call(_begin(swarm, settings, capacity, folder, limits))
             device = f"host of experts, {device_name(torch.device('cpu'))}"
-            session = HostSession(SessionPublisher(run.name, identity, dht, device=device, gate=gate))
-            _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, session)
+            publisher = SessionPublisher(run.name, identity, dht, device=device, gate=gate)
+            session = secrets.token_hex(16)  # credited with the tokens that its experts serve
+            publish = partial(publisher.publish, session, step=0, samples_per_second=0.0, data_wait_fraction=0.0)
+            _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, publish)
             _leave(loop, hosting, console)
             watch.stop()
             if not asked.status:
-                session.leave()
+                publisher.leave(session, step=0, data_wait_fraction=0.0)
                 loop.call(p2p.shutdown())
                 loop.stop()
                 dht.shutdown()
@@ -106,14 +94,14 @@ def _follow(
     organizer: OrganizerNotices,
     asked: Asked,
     console: HostConsole,
-    session: HostSession,
+    publish: Callable[[], None],
 ) -> None:
     """Show what the host does until it has to leave, and tell that it is there."""
     while not asked.wait(LOOK_EVERY) and not organizer.reason_to_leave():
         for message in organizer.new_lines():
             console.message(message)
         console.show(loop.call(hosting.report()))
-        session.publish()
+        publish()
     if reason := organizer.reason_to_leave():
         console.message(reason)
 
