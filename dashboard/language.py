@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
@@ -57,21 +57,20 @@ def catalogue(code: str) -> Catalog:
 
 def _(text: str) -> str:
     """A text in the reader's language; in English where that has none."""
-    code = current()
-    message = None if code == SOURCE else catalogue(code).get(text)
+    message = _find(text)
     return str(message.string) if message is not None and message.string else text
 
 
 def several(one: str, many: str, count: float) -> str:
     """One of two forms, by a count, in the reader's language."""
-    code = current()
-    if code == SOURCE:
-        return one if count == 1 else many
-    found = catalogue(code)
-    message = found.get((one, many)) or found.get(one)
+    message = _find((one, many))
     forms = message.string if message is not None and isinstance(message.string, tuple | list) else ()
-    form = forms[0 if count == 1 else len(forms) - 1] if forms else ""
-    return form or (one if count == 1 else many)
+    return (forms[0 if count == 1 else -1] if forms else "") or (one if count == 1 else many)
+
+
+def _find(text: str | tuple[str, str]) -> Message | None:
+    code = current()
+    return None if code == SOURCE else catalogue(code).get(text)
 
 
 def mark(text: str) -> str:

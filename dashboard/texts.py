@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from babel import Locale
 from babel.dates import format_date
 
-from dashboard.language import SOURCE, _, current, several
+from dashboard.language import _, current, several
 
 GAP = "\N{NARROW NO-BREAK SPACE}"
 JOINER = "\N{WORD JOINER}"  # invisible, of no width
@@ -17,16 +17,6 @@ DASH = "–"  # where a figure is not known
 UNVERIFIED = "~"  # begins a name that somebody chose
 HUB = "https://huggingface.co/"
 LONGEST_NAME, LONGEST_TEXT = 60, 600  # characters shown
-
-LANGUAGES = {
-    "am": "Amharic", "ar": "Arabic", "as": "Assamese", "bn": "Bengali", "de": "German", "en": "English",
-    "es": "Spanish", "fa": "Persian", "fr": "French", "gu": "Gujarati", "ha": "Hausa", "he": "Hebrew", "hi": "Hindi",
-    "id": "Indonesian", "it": "Italian", "ja": "Japanese", "kn": "Kannada", "ko": "Korean", "ml": "Malayalam",
-    "mr": "Marathi", "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "or": "Odia", "pa": "Punjabi", "pl": "Polish",
-    "pt": "Portuguese", "ru": "Russian", "si": "Sinhala", "sw": "Swahili", "ta": "Tamil", "te": "Telugu",
-    "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "yo": "Yoruba",
-    "zh": "Chinese",
-}  # fmt: skip
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # control, direction, surrogates, private use, line ends
 _KEPT = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # scripts of South Asia need them
@@ -73,10 +63,9 @@ def picture(url: str | None) -> str | None:
 
 
 def language(code: str) -> str:
-    """Bengali, for bn."""
+    """Hindi, for hi."""
     base = code.partition("-")[0].casefold()
-    own = LANGUAGES.get(base, line(code, 30))
-    return own if current() == SOURCE else Locale(current()).languages.get(base, own)
+    return str(Locale(current()).languages.get(base, line(code, 30)))
 
 
 def number(value: float | None) -> str:
@@ -84,10 +73,9 @@ def number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return DASH
     size = abs(value)
-    for limit, unit in ((999_950_000_000, "T"), (999_950_000, "B"), (999_950, "M"), (9_999.5, "k")):
+    for limit, unit, name in ((999.95e9, 1e12, "T"), (999.95e6, 1e9, "B"), (999.95e3, 1e6, "M"), (9999.5, 1e3, "k")):
         if size >= limit:
-            thousand = {"T": 1e12, "B": 1e9, "M": 1e6, "k": 1e3}[unit]
-            return f"{value / thousand:.{_decimals(size / thousand)}f}{GAP}{unit}"
+            return f"{value / unit:.{_decimals(size / unit)}f}{GAP}{name}"
     if size >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.1f}" if size >= 0.05 else f"{value:.2g}"

@@ -41,7 +41,7 @@ def cached(make: Callable[P, Specification]) -> Callable[P, Specification]:
 
 
 @cached
-def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]:
+def loss(axis: str, has_order: bool = True) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows.
 
     A row of the kind unigram, without x, is a dashed line across: the loss of a table of word frequencies.
@@ -79,7 +79,7 @@ def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]
         touch.encode(x, y, tooltip=pointed),
         marks.encode(x, y, colour, tooltip=scores),
     ]
-    return _finished(alt.layer(*layers), height, _("Training loss and held-out loss over the run"))
+    return _finished(alt.layer(*layers), 340, _("Training loss and held-out loss over the run"))
 
 
 @cached

@@ -10,7 +10,7 @@ import numpy as np
 
 from dashboard import texts
 from dashboard.api.answers import Fill, History, Leader, Sentence
-from dashboard.charts.curve_tables import smoothed
+from dashboard.charts.curve_tables import between, smoothed
 from dashboard.views.sentences import BLANK, LONGEST_TOKEN, MASK
 
 MOMENTS = 300  # of a replay of half a minute: ten a second
@@ -50,13 +50,13 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
         span = math.log(top / bottom) if bottom > 0 and top > bottom else 1.0
         return round(math.log(top / max(loss, 1e-9)) / span, 4) if bottom > 0 else 0.5
 
-    times = np.linspace(begin, end, MOMENTS + 1)
+    times = np.linspace(begin, end, MOMENTS + 1).tolist()
     counted = _counted(history)
     people = [(one.time, one.users) for one in history.minutes]
     most = max((users for _, users in people), default=0.0)
     newcomers = sorted((one.first_seen, one.user) for one in leaders if one.first_seen is not None)
     told = np.linspace(0, len(newcomers) - 1, min(len(newcomers), MOST_NEWCOMERS)).astype(int)
-    step_at = _along(times, [(begin, 0.0), *((time, float(one.step)) for time, one in steps)])
+    step_at = between(times, [(begin, 0.0), *((time, float(one.step)) for time, one in steps)])
     fill_steps = [one.step for one in fills]
     return {
         "loss": [(across(time), height(loss)) for time, loss in losses],
@@ -68,11 +68,11 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
         "newcomers": [(across(time), texts.line(user, 24)) for time, user in (newcomers[one] for one in told)],
         "fills": [[_told(one) for one in fill.sentences[:SENTENCES]] for fill in fills],
         "moments": {
-            "day": [texts.day(float(time), zone) for time in times],
+            "day": [texts.day(time, zone) for time in times],
             "step": [round(step) for step in step_at],
-            "samples": [round(one) for one in _along(times, [(begin, 0.0), *counted])],
-            "loss": [round(one, 2) for one in _along(times, losses)],
-            "people": [round(one) for one in _along(times, people)] if people else [0] * len(times),
+            "samples": [round(one) for one in between(times, [(begin, 0.0), *counted])],
+            "loss": [round(one, 2) for one in between(times, losses)],
+            "people": [round(one) for one in between(times, people)] if people else [0] * len(times),
             "fill": [bisect_right(fill_steps, step) - 1 for step in step_at],
         },
     }
@@ -86,10 +86,6 @@ def _counted(history: History) -> list[Point]:
         if one.time is not None:
             found.append((one.time, total))
     return found
-
-
-def _along(times: Any, points: Sequence[Point]) -> list[float]:
-    return [float(one) for one in np.interp(times, [time for time, _ in points], [value for _, value in points])]
 
 
 def _told(sentence: Sentence) -> tuple[str, str, str]:
