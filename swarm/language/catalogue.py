@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # English needs no catalogue
-    from babel.messages.catalog import Catalog
+    from babel.messages.catalog import Catalog, Message
 
 SOURCE = "en"
 NAMES = {SOURCE: "English", "bn": "বাংলা"}  # as their readers call them
@@ -36,8 +36,7 @@ class Language:
 
     def text(self, text: str) -> str:
         """A text in it."""
-        code = known(self.code) or SOURCE
-        message = None if code == SOURCE or not text else catalogue(code).get(text)
+        message = self._find(text) if text else None
         return message.string if message is not None and message.string and isinstance(message.string, str) else text
 
     def name_of(self, code: str) -> str:
@@ -54,9 +53,10 @@ class Language:
 
     def several(self, one: str, many: str, count: float) -> str:
         """One of two forms, by a count."""
-        english, code = one if count == 1 else many, known(self.code) or SOURCE
-        if code == SOURCE:
-            return english
-        message = catalogue(code).get((one, many))
+        message = self._find((one, many))
         forms = message.string if message is not None and isinstance(message.string, tuple | list) else ()
-        return (forms[0 if count == 1 else len(forms) - 1] if forms else "") or english
+        return (forms[0 if count == 1 else -1] if forms else "") or (one if count == 1 else many)
+
+    def _find(self, text: str | tuple[str, str]) -> "Message | None":
+        code = known(self.code) or SOURCE
+        return None if code == SOURCE else catalogue(code).get(text)

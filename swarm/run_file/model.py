@@ -6,6 +6,12 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from swarm.language import mark
 from swarm.run_file.section import Count, Probability, Section
+from swarm.run_file.validation_messages import shown
+
+ALBERT_KEYS = {  # and what other architectures do without them
+    "embedding_size": "whose embeddings are hidden_size wide",
+    "sentence_order": "which learns masked tokens alone",
+}
 
 
 class ModelSection(Section):
@@ -58,16 +64,12 @@ class ModelSection(Section):
     @model_validator(mode="after")
     def has_no_key_of_another_architecture(self) -> "ModelSection":
         """A key of which the model makes no use would mislead its reader."""
-        if self.architecture != "albert" and "embedding_size" in self.model_fields_set:
-            raise ValueError(
-                f"embedding_size is a key of ALBERT, got {self.embedding_size} with architecture {self.architecture}, "
-                "whose embeddings are hidden_size wide; leave it out"
-            )
-        if self.architecture != "albert" and "sentence_order" in self.model_fields_set:
-            raise ValueError(
-                f"sentence_order is a key of ALBERT, got {str(self.sentence_order).lower()} with architecture "
-                f"{self.architecture}, which learns masked tokens alone; leave it out"
-            )
+        for key, why in ALBERT_KEYS.items():
+            if self.architecture != "albert" and key in self.model_fields_set:
+                raise ValueError(
+                    f"{key} is a key of ALBERT, got {shown(getattr(self, key))} with architecture {self.architecture}, "
+                    f"{why}; leave it out"
+                )
         return self
 
     @model_serializer(mode="wrap")
@@ -75,8 +77,7 @@ class ModelSection(Section):
         """Without the keys that may not be there."""
         content: dict[str, Any] = dump(self)
         if self.architecture != "albert":
-            content.pop("embedding_size", None)
-            content.pop("sentence_order", None)
+            content = {key: value for key, value in content.items() if key not in ALBERT_KEYS}
         return content
 
     @model_validator(mode="after")
