@@ -4,6 +4,7 @@ Volunteers who take part some hours a day start at times spread over the day; th
 moments of the day. All who are present form one group.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ FAT_LINE = 1000.0  # Mbit/s of the host that is tried as an aggregator
 LARGER = 2  # times the batch that is tried
 
 Planner = Callable[[Sequence[Node], GlobalStep], Plan]
+Present = list[tuple[int, Node]]  # peers that are there at a moment, each with the number of its row
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ def _changes(run: RunFile, rows: Sequence[Volunteers], step: GlobalStep) -> list
 def _outlook(
     run: RunFile, rows: Sequence[Volunteers], step: GlobalStep, planner: Planner
 ) -> tuple[Outlook, tuple[RowOutlook, ...]]:
-    moments = [_plan(peers, step, planner) for peers in _moments(rows)]
-    plans = [(peers, plan) for peers, plan in moments if plan is not None]
+    moments = _moments(rows)
+    plans = [(there, plan) for there in moments if (plan := _plan(there, step, planner)) is not None]
     rates = [step.samples / plan.step_seconds for _, plan in plans]
     rate = math.fsum(rates) / len(moments)
     # the work of a run is so many samples, also where a change makes the batch another one
@@ -158,8 +160,7 @@ def _outlook(
     ), tuple(_row_outlook(number, row, plans) for number, row in enumerate(rows))
 
 
-def _moments(rows: Sequence[Volunteers]) -> list[list[tuple[int, Node]]]:
-    """The peers present at each moment of the day, each with the number of its row."""
+def _moments(rows: Sequence[Volunteers]) -> list[Present]:
     everybody = [(number, row) for number, row in enumerate(rows) for _ in range(row.count)]
     if all(row.hours == 24.0 for row in rows):
         return [[(number, _peer(row)) for number, row in everybody]]
@@ -177,20 +178,16 @@ def _peer(row: Volunteers) -> Node:
     return Node(row.samples_per_second, row.up * MEGABIT, row.down * MEGABIT, row.client_mode)
 
 
-def _plan(
-    there: list[tuple[int, Node]], step: GlobalStep, planner: Planner
-) -> tuple[list[tuple[int, Node]], Plan | None]:
+def _plan(there: Present, step: GlobalStep, planner: Planner) -> Plan | None:
+    """None if nobody computes, or nobody can average."""
     peers = [peer for _, peer in there]
-    if not any(peer.samples_per_second for peer in peers):
-        return there, None
-    try:
-        plan = planner(peers, step)
-    except NobodyReachable:
-        return there, None
-    return there, plan
+    with contextlib.suppress(NobodyReachable):
+        if any(peer.samples_per_second for peer in peers):
+            return planner(peers, step)
+    return None
 
 
-def _row_outlook(number: int, row: Volunteers, plans: Sequence[tuple[list[tuple[int, Node]], Plan]]) -> RowOutlook:
+def _row_outlook(number: int, row: Volunteers, plans: Sequence[tuple[Present, Plan]]) -> RowOutlook:
     roles: list[Role] = []
     parts, samples = [], []
     for there, plan in plans:

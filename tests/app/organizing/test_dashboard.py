@@ -16,8 +16,6 @@ from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
-__all__ = ["server"]
-
 
 @pytest.fixture
 def coordinator(server: StandIn) -> str:

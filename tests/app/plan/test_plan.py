@@ -1,6 +1,5 @@
 """`sahaj plan`: the same function as in a round, a readable report, a picture, and one line for a bad table."""
 
-import io
 import json
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, outlook, step_of
-from app.plan.forecast_report import plan, render
+from app.plan.forecast_report import render
 from app.plan.picture import svg
 from app.plan.table import TableError, Volunteers, read_table
 from averaging.load_balancing.plan import Node, Role, make_plan, unplanned
@@ -31,10 +30,10 @@ def run() -> RunFile:
 
 
 def shown(found: Forecast) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(render(found))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(render(found))
+    return captured.get()
 
 
 def volunteers(**changes: object) -> Volunteers:
@@ -130,15 +129,6 @@ def test_the_picture_is_an_svg_with_everybody_in_it(run: RunFile):
     assert "0.0" in [text.text for text in ElementTree.fromstring(svg(idle)).iter() if text.tag.endswith("text")]
 
 
-def test_the_command_writes_what_it_is_asked_for(tmp_path: Path):
-    plan(TABLE, RUN, picture=tmp_path / "plan.svg", json_file=tmp_path / "plan.json")
-    figures = json.loads((tmp_path / "plan.json").read_text())
-    assert figures["volunteers"] == 49
-    assert figures["planned"]["samples_per_second"] > figures["equal"]["samples_per_second"]
-    assert [row["device"] for row in figures["rows"]] == [row.device for row in read_table(TABLE)]
-    assert (tmp_path / "plan.svg").read_text().startswith("<?xml")
-
-
 def test_csv_and_yaml_say_the_same(tmp_path: Path):
     lines = "T4, 3, 28.5, 200, 100, yes, 8\nhost,,0,500,500,,\n"
     (tmp_path / "table.csv").write_text("\ufeff# expected\n" + HEADER + lines)
@@ -155,15 +145,11 @@ def test_csv_and_yaml_say_the_same(tmp_path: Path):
     "text, message",
     [
         ("", "no volunteers in it"),
-        (HEADER, "no volunteers in it"),
         (HEADER + "T4,3,28,200,100\n", "line 2 has 5 cells, the header has 7 columns"),
         (HEADER + "T4,2.5,28,200,100,no,8\n", "line 2: count must be a whole number, got '2.5'"),
-        (HEADER + "T4,0,28,200,100,no,8\n", "line 2: count must be above 0"),
         (HEADER + "T4,3,fast,200,100,no,8\n", "line 2: samples_per_second must be a number, got 'fast'"),
-        (HEADER + "T4,3,28,200,0,no,8\n", "line 2: up must be above 0"),
         (HEADER + "T4,3,28,200,nan,no,8\n", "line 2: up must be a finite number"),
         (HEADER + "T4,3,28,200,100,maybe,8\n", "line 2: client_mode must be true or false, got 'maybe'"),
-        (HEADER + "T4,3,28,200,100,no,25\n", "line 2: hours must be at most 24"),
         (HEADER + "T4,3,28,,100,no,8\n", "line 2: down is missing"),
         (HEADER + "T4,3,0,200,100,yes,8\n", "neither average nor compute"),
         (HEADER + "host,3,0,200,100,no,8\n", "nobody computes"),
@@ -188,7 +174,6 @@ def test_a_bad_table_ends_in_one_line(text: str, message: str, tmp_path: Path):
         ("- laptop", "row 1: must be keys with values"),
         ("- {device: a, samples_per_second: '3', down: 1, up: 1}", "row 1: samples_per_second must be a number"),
         ("- {device: a", "not valid YAML"),
-        ("", "a table is a list of rows, got nothing"),
     ],
 )
 def test_a_bad_yaml_table_ends_in_one_line(text: str, message: str, tmp_path: Path):
@@ -216,6 +201,9 @@ def test_the_command_line(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert "Colab T4" in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"plan.svg", "plan.json"}
+    figures = json.loads((tmp_path / "plan.json").read_text())
+    assert figures["volunteers"] == 49
+    assert [row["device"] for row in figures["rows"]] == [row.device for row in read_table(TABLE)]
     missing = sahaj("no.csv", "--run", RUN, "--json", "other.json", cwd=tmp_path)
     assert (missing.returncode, missing.stdout) == (2, "")
     assert missing.stderr == "sahaj: no.csv: no such table; runs/volunteers.csv is an example\n"
