@@ -31,7 +31,7 @@ class PeerSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a demo. Losses are in nats; `loss_*` of training, `eval_loss_*` held out.
+    """The figures of a demo. Losses are held out, in nats.
 
     `below_unigram` is how far the last held-out loss is below that of a table of word frequencies, if that is known.
     """
@@ -40,8 +40,6 @@ class Summary:
     samples: int
     seconds: float
     samples_per_second: float  # from the first trainer's start to the last global step
-    loss_first: float
-    loss_last: float
     eval_loss_first: float
     eval_loss_last: float
     below_unigram: float | None
@@ -66,8 +64,6 @@ def summarize(trainers: list[Peer], ledger: Ledger, out: Path, *, seconds: float
         samples=sum(samples.values()),
         seconds=round(seconds, 1),
         samples_per_second=round(sum(samples.values()) / training, 1),
-        loss_first=steps[0].loss if steps and steps[0].loss is not None else nothing,
-        loss_last=steps[-1].loss if steps and steps[-1].loss is not None else nothing,
         eval_loss_first=evaluations[0].loss if evaluations else nothing,
         eval_loss_last=evaluations[-1].loss if evaluations else nothing,
         below_unigram=evaluations[-1].below_unigram if evaluations else None,
