@@ -1,21 +1,17 @@
-"""Checkpoints on disk: their files, where the run was, and whether they are whole. Reads no tensors."""
+"""Checkpoints on disk: their files, where the run was, and whether they are all there. Reads no tensors."""
 
 import contextlib
 import json
 import logging
 import math
-import os
 import re
-import zipfile
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from safetensors import SafetensorError, safe_open
 
-from experts.file_names import MIXTURE
+from coordinator.checkpoints.checksums import read_sums
 from swarm.errors import SahajError, in_a_line
 
 logger = logging.getLogger(__name__)
@@ -25,10 +21,7 @@ OPTIMIZER = "optimizer.pt"
 STATE = "trainer_state.json"
 RUN = "run.yaml"
 CONFIG = "config.json"
-_JSON = (CONFIG, "tokenizer.json", "tokenizer_config.json", STATE)
 _NAME = re.compile(r"checkpoint-(\d+)")
-# what the readers of these files raise when one is cut short or garbled
-_UNREADABLE = (OSError, SafetensorError, ValueError, yaml.YAMLError, zipfile.BadZipFile)
 
 
 class CheckpointError(SahajError):
@@ -73,10 +66,7 @@ class Checkpoint:
 
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
-    """Whole checkpoints in `folder`, oldest first; a broken one is left out with one line in the log.
-
-    Looks at every file's structure once, which finds a file that is cut short, but does not read all tensors.
-    """
+    """Whole checkpoints in `folder`, oldest first; a broken one is left out with one line in the log."""
     found = []
     for step, path in named_checkpoints(folder):
         with logged_if_broken(path):
@@ -111,46 +101,22 @@ def read_state(path: Path) -> TrainerState:
     if not (path / STATE).is_file():
         raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}; give a checkpoint-<step> folder")
     try:
-        content = json.loads((path / STATE).read_text(encoding="utf-8"))
-        # a newer version may say more, an older one less
-        known = {field.name: content.get(field.name, field.default) for field in fields(TrainerState)}
-        if missing := [name for name, value in known.items() if value is MISSING]:
-            raise KeyError(missing[0])
-        return TrainerState(**known)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return TrainerState(**json.loads((path / STATE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{path / STATE} is broken ({type(error).__name__}: {error})") from error
 
 
 def check(path: Path) -> TrainerState:
-    """The state of a checkpoint, after a look at the structure of each of its files; they are opened when they change.
+    """The state of a checkpoint whose files are all there; `load_checkpoint` compares them with their sums.
 
     Raises:
-        CheckpointError: a file is missing, or cut short.
+        CheckpointError: a file is missing, or its state or the list of its files is broken.
     """
-    try:
-        with os.scandir(path) as found:
-            stats = [(file.name, file.stat()) for file in found]
-    except OSError as error:  # it was removed just now
-        raise broken(path, error) from error
-    return _check(path, frozenset((name, one.st_size, one.st_mtime_ns) for name, one in stats))
-
-
-@lru_cache(maxsize=4096)  # an error is not kept
-def _check(path: Path, files: frozenset[tuple[str, int, int]]) -> TrainerState:
-    """`files` are the name, the size and the time of each: they tell whether any has changed."""
     state = read_state(path)
     try:
-        for name in _JSON:
-            json.loads((path / name).read_text(encoding="utf-8"))
-        run = yaml.safe_load((path / RUN).read_text(encoding="utf-8"))
-        if not isinstance(run, dict):
-            raise ValueError(f"{RUN} is empty")
-        for name in (MODEL, MIXTURE) if run.get("experts") else (MODEL,):
-            with safe_open(path / name, "numpy"):
-                pass
-        with zipfile.ZipFile(path / OPTIMIZER):
-            pass
-    except _UNREADABLE as error:
+        if missing := [name for name in read_sums(path) if not (path / name).is_file()]:
+            raise ValueError(f"{missing[0]} is missing")
+    except (OSError, ValueError) as error:
         raise broken(path, error) from error
     return state
 
@@ -165,7 +131,7 @@ def read_size(path: Path) -> tuple[int, int]:
         vocabulary = int(json.loads((path / CONFIG).read_text(encoding="utf-8"))["vocab_size"])
         with safe_open(path / MODEL, "numpy") as tensors:
             parameters = sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
-    except (*_UNREADABLE, TypeError, KeyError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
         raise broken(path, error) from error
     return parameters, vocabulary
 

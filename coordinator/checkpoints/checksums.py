@@ -12,17 +12,8 @@ SUMS = "SHA256SUMS"
 
 def write_sums(folder: Path) -> None:
     """Write the checksums of all files that are in the folder now."""
-    (folder / SUMS).write_text(_lines(_sums(folder)), encoding="utf-8")
-
-
-def sums_with(folder: Path, changed: Mapping[str, bytes]) -> bytes:
-    """The checksums of a copy of the folder in which some files have changed.
-
-    Raises:
-        OSError, ValueError: the folder's own sums cannot be read.
-    """
-    sums = read_sums(folder) if (folder / SUMS).exists() else _sums(folder)
-    return _lines(sums | {name: hashlib.sha256(content).hexdigest() for name, content in changed.items()}).encode()
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    (folder / SUMS).write_text(_lines({name: _sum(folder / name) for name in names}), encoding="utf-8")
 
 
 def with_sum(folder: Path, name: str) -> bytes:
@@ -35,13 +26,11 @@ def with_sum(folder: Path, name: str) -> bytes:
 
 
 def check_sums(folder: Path) -> None:
-    """Compare the files with their checksums, unless the checkpoint is so old that it has none.
+    """Compare the files with their checksums.
 
     Raises:
-        OSError, ValueError: a file is missing, or not what was written.
+        OSError, ValueError: there are no sums, or a file is missing or not what was written.
     """
-    if not (folder / SUMS).exists():
-        return
     for name, expected in read_sums(folder).items():
         if _sum(folder / name) != expected:
             raise ValueError(f"{name} is not what was saved")
@@ -57,11 +46,6 @@ def read_sums(folder: Path) -> dict[str, str]:
     if not lines:
         raise ValueError(f"{SUMS} is empty")
     return {Path(name).name: expected for expected, _, name in (line.partition("  ") for line in lines)}
-
-
-def _sums(folder: Path) -> dict[str, str]:
-    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SUMS)
-    return {name: _sum(folder / name) for name in names}
 
 
 def _lines(sums: Mapping[str, str]) -> str:

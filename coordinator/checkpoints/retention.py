@@ -45,8 +45,6 @@ def checkpoints_to_remove(losses: Mapping[int, float | None], newest: int, every
     Args:
         losses: held-out loss in nats by global step, None where there is none.
     """
-    if newest < 1:
-        raise ValueError(f"at least 1 checkpoint has to be kept, got {newest}")
     steps = sorted(losses)
     kept = set(steps[-newest:])
     scored = {step: loss for step, loss in losses.items() if loss is not None and math.isfinite(loss)}

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from coordinator.checkpoints.checkpoint import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
-from coordinator.checkpoints.checksums import SUMS, check_sums, sums_with
-from coordinator.public_run import for_everybody
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, TrainerState, broken, read_size
+from coordinator.checkpoints.checksums import check_sums
 from coordinator.release.card import card
 from coordinator.release.curve import picture
 from coordinator.release.facts import Facts, Record
 from coordinator.release.publish import CARD, Release, message
 from experts.file_names import EXPERTS
 from experts.released import steps_of
-from swarm.run_file import MASK, RunFile, dump_run, load_run
+from swarm.run_file import MASK, RunFile
 
 
 def make_release(
@@ -35,7 +34,6 @@ def make_release(
 
     Raises:
         CheckpointError: the checkpoint is missing, or a file of it is not what was saved.
-        RunFileError: its run file cannot be read, so private fields cannot be removed.
     """
     state = checkpoint.state
     saved = _files_of(checkpoint.path)
@@ -53,8 +51,7 @@ def make_release(
         mask=_mask_of(checkpoint.path),
         experts=_experts_in(checkpoint.path) if EXPERTS in saved else 0,
     )
-    files: dict[str, Path | bytes] = {**saved, **_made_public(checkpoint.path)}
-    files |= {**pictures, **also, CARD: card(facts).encode()}
+    files: dict[str, Path | bytes] = {**saved, **pictures, **also, CARD: card(facts).encode()}
     description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
 
@@ -87,12 +84,3 @@ def _files_of(checkpoint: Path) -> dict[str, Path]:
         return {path.name: path for path in sorted(checkpoint.iterdir()) if path.is_file()}
     except (OSError, ValueError) as error:
         raise broken(checkpoint, error) from error
-
-
-def _made_public(checkpoint: Path) -> dict[str, bytes]:
-    """Files that differ in the release: older versions saved the run file with people and folders in it."""
-    run = load_run(checkpoint / RUN)
-    if (public := for_everybody(run)) == run:
-        return {}
-    changed = {RUN: dump_run(public).encode()}
-    return changed | {SUMS: sums_with(checkpoint, changed)}

@@ -10,7 +10,7 @@ from swarm.display import charts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PNG, SVG = "loss.png", "loss.svg"  # names of the picture in a release: of today's, and of some of version 0.1
+PNG = "loss.png"  # name of the picture in a release
 FEW = 40  # points that are marked one by one
 
 

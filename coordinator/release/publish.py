@@ -7,12 +7,12 @@ from pathlib import Path
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.ledger.answers import compared
 from coordinator.notebook.build import FILE_NAME
-from coordinator.release.curve import PNG, SVG
+from coordinator.release.curve import PNG
 from coordinator.release.hub import Head, HubRepository, NotAllowed
 from experts.file_names import EXPERTS
 
 CARD = "README.md"
-OPTIONAL = frozenset({EXPERTS, FILE_NAME, PNG, SVG})  # files that one release has and the next may lack
+OPTIONAL = frozenset({EXPERTS, FILE_NAME, PNG})  # files that one release has and the next may lack
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,18 @@
 
 import contextlib
 import datetime
-import io
 import json
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
-import numpy as np
-from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
-from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
+from coordinator.checkpoints.checkpoint import STATE, TrainerState
+from coordinator.checkpoints.checksums import write_sums
 from coordinator.checkpoints.retention import checkpoints_to_remove
 from coordinator.evaluation.evaluator import perplexity
 from coordinator.http.app import make_app
@@ -27,7 +24,7 @@ from coordinator.run_context import RunStatus, ServiceContext
 from coordinator.state_folder import ADMIN_KEY
 from experts.directory.records import Listed
 from swarm.access.passes import load_authority
-from swarm.run_file import RunFile, dump_run
+from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tests.recorded_month.going_on import GoingOn
 from tests.support.waiting import PATIENCE
@@ -93,7 +90,7 @@ def serving(
 
 
 def write_checkpoints(folder: Path, run: RunFile, ledger: Ledger) -> None:
-    """Those that a coordinator would have kept by now: whole, but for the size of their tensors."""
+    """Those that a coordinator would have kept by now, but without tensors."""
     every = run.coordinator.checkpoint_every
     scored = {one.step: one for one in ledger.evaluations() if one.step % every == 0}
     losses = {step: one.loss for step, one in scored.items()}
@@ -105,14 +102,6 @@ def write_checkpoints(folder: Path, run: RunFile, ledger: Ledger) -> None:
 
 def _write_checkpoint(path: Path, run: RunFile, scores: EvaluationRecord) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    save_file({"weight": np.zeros(1, np.float32)}, path / MODEL)
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as content:
-        content.writestr("data", b"")
-    (path / OPTIMIZER).write_bytes(archive.getvalue())
-    for name in (CONFIG, "tokenizer.json", "tokenizer_config.json"):
-        (path / name).write_text("{}")
-    (path / RUN).write_text(dump_run(run), encoding="utf-8")
     state = TrainerState(
         run=run.name,
         step=scores.step,
@@ -127,6 +116,7 @@ def _write_checkpoint(path: Path, run: RunFile, scores: EvaluationRecord) -> Non
         below_unigram=scores.below_unigram,
     )
     (path / STATE).write_text(json.dumps(asdict(state)))
+    write_sums(path)
 
 
 def _write_tokenizer(folder: Path) -> None:

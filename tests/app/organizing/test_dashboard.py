@@ -11,7 +11,7 @@ import pytest
 
 from app.organizing import dashboard
 from app.organizing.dashboard import DashboardError, run_dashboard
-from tests.app.join.conftest import server
+from tests.app.join.conftest import server as server
 from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until

@@ -51,11 +51,6 @@ def test_what_is_kept_does_not_depend_on_when_older_ones_went() -> None:
     assert sorted(there) == [120, 180, 210, 300, 330, 360]
 
 
-def test_keeping_no_checkpoint_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 checkpoint has to be kept, got 0"):
-        checkpoints_to_remove({1: None, 2: None}, 0)
-
-
 def test_pruning_counts_only_whole_checkpoints_as_kept(tmp_path: Path, save: Save) -> None:
     for step in (1, 2, 3, 4, 5, 6):
         save(step)

@@ -1,21 +1,19 @@
 import base64
 import json
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy
 import pytest
 from hivemind.utils.crypto import RSAPrivateKey
-from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
-from coordinator.checkpoints.checkpoint import TrainerState
+from coordinator.checkpoints.checkpoint import MODEL, STATE, TrainerState
+from coordinator.checkpoints.checksums import write_sums
 from coordinator.http.app import make_app
 from coordinator.http.request_limits import JoinLimits
 from coordinator.http.server import Server
@@ -87,17 +85,9 @@ def small_checkpoint(folder: Path, step: int, saved_at: str) -> None:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
     state = TrainerState("test-run", step, 64, 9.25, saved_at, "fingerprint", "sahaj")
-    for name, content in (
-        ("config", {}),
-        ("tokenizer", {}),
-        ("tokenizer_config", {}),
-        ("trainer_state", asdict(state)),
-    ):
-        (path / f"{name}.json").write_text(json.dumps(content))
-    (path / "run.yaml").write_text("name: test-run\n")
-    save_file({"weight": numpy.zeros(1, dtype=numpy.float32)}, path / "model.safetensors")
-    with zipfile.ZipFile(path / "optimizer.pt", "w"):
-        pass
+    (path / STATE).write_text(json.dumps(asdict(state)))
+    (path / MODEL).write_bytes(b"of a single weight")
+    write_sums(path)
 
 
 def as_peer(public_key: bytes, version: str = OURS) -> dict[str, Any]:

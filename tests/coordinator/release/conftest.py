@@ -83,7 +83,6 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
         *,
         loss: float | None = 3.25,
         folder: Path = tmp_path / "state" / "checkpoints",
-        saved_run: RunFile = for_everybody(run),  # noqa: B008  (it never changes)
         random_embeddings: bool = False,
     ) -> Checkpoint:
         model = build_model(run, tokenizer)
@@ -104,8 +103,9 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
             random_embeddings=random_embeddings,
         )
         moments = {"state": {0: {"exp_avg": torch.full((64,), float(step))}}}
+        public = for_everybody(run)
         path = save_checkpoint(
-            folder, model=model, tokenizer=tokenizer, optimizer_state=moments, run=saved_run, state=state
+            folder, model=model, tokenizer=tokenizer, optimizer_state=moments, run=public, state=state
         )
         return next(one for one in list_checkpoints(folder) if one.path == path)
 

@@ -4,13 +4,10 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from app.organizing.release_by_hand import release_by_hand
 from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
-from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.build import make_release
 from coordinator.release.facts import read_record
@@ -69,13 +66,13 @@ def test_what_a_release_has_no_more_is_not_in_its_revision_and_what_others_added
 ):
     there = HubRepository(REPO)
     there.open()
-    repository(hub).commit("by hand", "", {"loss.svg": File(b"mine", False)})
+    repository(hub).commit("by hand", "", {"experts.safetensors": File(b"mine", False)})
     publish(there, prepare(make_checkpoint(100)))
-    assert "loss.svg" in repository(hub).head.files, "what was there before the first release is not ours"
+    assert "experts.safetensors" in repository(hub).head.files, "what was there before the first release is not ours"
     repository(hub).commit("by hand", "", {"notes.md": File(b"mine", False)})
     last = prepare(make_checkpoint(200))
     publish(there, replace(last, files={name: one for name, one in last.files.items() if name != "join.ipynb"}))
-    assert not {"join.ipynb", "loss.svg"} & repository(hub).head.files.keys()
+    assert not {"join.ipynb", "experts.safetensors"} & repository(hub).head.files.keys()
     assert {"notes.md", "loss.png"} <= repository(hub).head.files.keys()
 
 
@@ -177,35 +174,6 @@ def test_a_hub_that_falls_silent_is_given_up(
         publish(there, release)
     for line in lines:
         line.go_on.set()
-
-
-@pytest.mark.parametrize("summed", [True, False])
-def test_a_checkpoint_of_an_older_version_is_released_without_the_people_and_folders_in_it(
-    prepare: Prepare, make_checkpoint: MakeCheckpoint, run: RunFile, tmp_path: Path, summed: bool
-):
-    checkpoint = make_checkpoint(100, saved_run=run)
-    assert b"asha" in (checkpoint.path / "run.yaml").read_bytes()
-    if not summed:
-        (checkpoint.path / SUMS).unlink()
-    _check_public(prepare(checkpoint), tmp_path / "copy")
-    made = release_by_hand(checkpoint.path, REPO, [], None)
-    _check_public(made, tmp_path / "by_hand")
-
-
-def _check_public(release: Release, copy: Path) -> None:
-    copy.mkdir()
-    for name, content in release.files.items():
-        (copy / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
-    text = (copy / "run.yaml").read_text()
-    assert not any(word in text for word in ("asha", "/home", "boat\n")) and "river.txt" in text
-    check_sums(copy)
-    assert {"run.yaml", "model.safetensors"} <= read_sums(copy).keys()
-
-
-def test_a_checkpoint_of_today_is_released_as_it_is(prepare: Prepare, make_checkpoint: MakeCheckpoint):
-    checkpoint = make_checkpoint(100)
-    files = prepare(checkpoint).files
-    assert files["run.yaml"] == checkpoint.path / "run.yaml" and files[SUMS] == checkpoint.path / SUMS
 
 
 def test_a_damaged_checkpoint_makes_no_release(prepare: Prepare, make_checkpoint: MakeCheckpoint):
