@@ -58,7 +58,7 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     """Write it to the Hub; returns what was done, for people.
 
     Raises:
-        NotAllowed, ReleaseError, Stopped: unless the message says that it is released, nothing is visible on the Hub.
+        NotAllowed, ReleaseError, Stopped: the message says whether it is released, as far as that is known.
     """
     repository, commit = HubRepository(repo, private=private), ""
     try:
@@ -68,7 +68,10 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
             repository.tag(tag, commit)
         named = repository.tags()
     except KeyboardInterrupt:
-        nothing = "nothing is visible on the Hub, and what was uploaded is not sent again"
+        nothing = (
+            f"nothing is visible at {repository.url}, unless the commit was on its way just then; what was uploaded is "
+            "not sent again"
+        )
         raise Stopped(f"stopped; {_released(commit) if commit else nothing}") from None
     except SahajError as error:
         if commit:
