@@ -1,5 +1,6 @@
 """Asks the Hugging Face Hub whose token this is. The token is sent to the Hub and stored nowhere."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -7,33 +8,32 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from huggingface_hub import HfApi, get_session
-from huggingface_hub.errors import HfHubHTTPError
+import httpx
 
-from swarm.errors import SwarmError
+from swarm.access.join_messages import Refusal, Refused
+from swarm.tasks import within
 
 KNOWN_FOR = 60.0  # seconds for which an answer is cached
 REJECTED_FOR = 10.0  # seconds for which a rejection is cached: the token may be so new that the Hub learns of it later
 MOST_KEPT = 4096  # answers in the cache
 HUB_TIMEOUT = 10.0  # seconds without a byte from the Hub
+THREADS = 8  # questions at the same time
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")  # what an HTTP header can carry
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-WHOAMI = "/api/whoami-v2"
 VERIFIED_FOR = 24 * 3600.0  # seconds for which the Hub is not asked again
 MOST_VERIFIED = 10_000  # peers whose user is remembered
 
 T = TypeVar("T")
 
-
-class TokenRejected(SwarmError):
-    """The Hub does not know the token, or it is not a user's."""
-
-
-class HubAway(SwarmError):
-    """The Hub does not answer, or not as it should."""
+REJECTED = Refused(
+    error=Refusal.TOKEN_REJECTED,
+    message="the Hugging Face Hub does not know this token; make a new one without any permission at "
+    "https://huggingface.co/settings/tokens",
+)
 
 
 @dataclass(frozen=True)
@@ -79,48 +79,51 @@ Avatars: TypeAlias = Remembered[str | None]
 class Hub:
     """The Hub at `HF_ENDPOINT`, with a short cache keyed by hashes of tokens. Threads may share it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._known = Remembered[HubUser | TokenRejected](MOST_KEPT, clock)
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic):
+        """After `timeout` seconds, `who_is` waits no longer."""
+        self._timeout, self._threads = timeout, ThreadPoolExecutor(THREADS, thread_name_prefix="hub")
+        self._known = Remembered[HubUser | Refused](MOST_KEPT, clock)
 
-    def ask(self, token: str) -> HubUser:
-        """The user to whom a token belongs. Waits for the Hub's answer.
+    async def who_is(self, token: str) -> HubUser | Refused:
+        """As `ask`, in a thread: a slow Hub delays the users who need it, and no other route."""
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, self.ask, token)
+        try:
+            async with within(self._timeout):
+                return await asked
+        except asyncio.TimeoutError:
+            message = "the Hugging Face Hub takes too long to say who you are; try again in a minute"
+            return Refused(error=Refusal.HUB_AWAY, message=message)
 
-        Raises:
-            TokenRejected: it is no user's.
-            HubAway: the Hub does not answer, or not as it should.
-        """
+    def ask(self, token: str) -> HubUser | Refused:
+        """The user to whom a token belongs. Never raises: an error could carry the token into a log."""
         if TOKEN.fullmatch(token) is None:
-            raise _rejected()
-        endpoint = os.environ.get("HF_ENDPOINT") or None
+            return REJECTED
+        endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
         key = hashlib.sha256(f"{endpoint} {token}".encode()).hexdigest()
-        answer: HubUser | SwarmError | None = self._known.get(key)
+        answer = self._known.get(key)
         if answer is None:
             answer = _ask(token, endpoint)
-            if isinstance(answer, HubUser | TokenRejected):
-                self._known.note(key, answer, KNOWN_FOR if isinstance(answer, HubUser) else REJECTED_FOR)
-        if isinstance(answer, HubUser):
-            return answer
-        # a new one, and outside of any handler: the library's errors carry the request with its headers
-        raise type(answer)(str(answer))
+            if isinstance(answer, HubUser):
+                self._known.note(key, answer, KNOWN_FOR)
+            elif answer.error is Refusal.TOKEN_REJECTED:
+                self._known.note(key, answer, REJECTED_FOR)
+        return answer
 
 
-def _ask(token: str, endpoint: str | None) -> HubUser | SwarmError:
-    api = HfApi(endpoint=endpoint)
-    hooks = get_session().event_hooks["request"]
-    if _limit_wait not in hooks:
-        hooks.append(_limit_wait)
+def _ask(token: str, endpoint: str) -> HubUser | Refused:
+    shown = {"Authorization": f"Bearer {token}"}
     try:
-        return read_answer(api.whoami(token=token), api.endpoint)
-    except HfHubHTTPError as error:
-        status = error.response.status_code
-        if status in (401, 403):
-            return _rejected()
-        return _away(api.endpoint, f"it answers with status {status}")
-    except Exception as error:  # whatever HTTP client the library uses, it has errors of its own
-        return _away(api.endpoint, type(error).__name__)
+        answer = httpx.get(f"{endpoint}/api/whoami-v2", headers=shown, timeout=HUB_TIMEOUT)
+        if answer.status_code in (401, 403):
+            return REJECTED
+        if answer.status_code != 200:
+            return _away(endpoint, f"it answers with status {answer.status_code}")
+        return read_answer(answer.json(), endpoint)
+    except Exception as error:  # of the network, a proxy, JSON: no common class
+        return _away(endpoint, type(error).__name__)
 
 
-def read_answer(content: Any, endpoint: str) -> HubUser | SwarmError:
+def read_answer(content: Any, endpoint: str) -> HubUser | Refused:
     """The user in the Hub's answer."""
     try:
         name, kind = content["name"], content.get("type", "user")
@@ -129,7 +132,8 @@ def read_answer(content: Any, endpoint: str) -> HubUser | SwarmError:
     except (TypeError, KeyError, AttributeError):
         return _away(endpoint, "it answers in a form that is not the Hub's")
     if kind != "user":
-        return TokenRejected("this token is an organization's; use a token of your own account")
+        message = "this token is an organization's; use a token of your own account"
+        return Refused(error=Refusal.TOKEN_REJECTED, message=message)
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         return _away(endpoint, "it answers in a form that is not the Hub's")
     return HubUser(name, organizations, _avatar_url(avatar, endpoint))
@@ -140,22 +144,10 @@ def _avatar_url(avatar: object, endpoint: str) -> str | None:
     if not isinstance(avatar, str) or len(avatar) > 500:
         return None
     if avatar.startswith("/") and not avatar.startswith("//"):
-        return endpoint.rstrip("/") + avatar
+        return endpoint + avatar
     return avatar if avatar.startswith(("https://", "http://")) else None
 
 
-def _limit_wait(request: Any) -> None:
-    """huggingface_hub would wait for the Hub without end, and the volunteer with it."""
-    if request.url.path.endswith(WHOAMI):
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), HUB_TIMEOUT)
-
-
-def _rejected() -> TokenRejected:
-    return TokenRejected(
-        "the Hugging Face Hub does not know this token; make a new one without any permission at "
-        "https://huggingface.co/settings/tokens"
-    )
-
-
-def _away(endpoint: str, reason: str) -> HubAway:
-    return HubAway(f"the Hugging Face Hub cannot be asked who you are ({endpoint}: {reason}); try again in a minute")
+def _away(endpoint: str, reason: str) -> Refused:
+    message = f"the Hugging Face Hub cannot be asked who you are ({endpoint}: {reason}); try again in a minute"
+    return Refused(error=Refusal.HUB_AWAY, message=message)

@@ -9,7 +9,6 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from coordinator.access.hub_identity import Avatars, Hub, Remembered
-from coordinator.access.hub_questions import HubQuestions
 from coordinator.access.revoked_keys import RevokedKeys
 from coordinator.cached import Cached
 from coordinator.http.key_holders import KeyHolders
@@ -58,7 +57,7 @@ def make_app(context: ServiceContext) -> FastAPI:
     avatars: Avatars = Remembered(MOST_USERS, time.monotonic)
     progress = Cached(context.ledger.progress, CACHE_SECONDS)
     totals = Cached(context.ledger.totals, CACHE_SECONDS)
-    hub = HubQuestions(Hub(), context.limits.hub_timeout)
+    hub = Hub(context.limits.hub_timeout)
     metrics = Metrics(context, progress, totals)
     revoked = RevokedKeys(context.folder)
     holder = KeyHolders(context, revoked)

@@ -12,8 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
-from coordinator.access.hub_identity import VERIFIED_FOR, Avatars
-from coordinator.access.hub_questions import HubQuestions
+from coordinator.access.hub_identity import VERIFIED_FOR, Avatars, Hub
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.http.request_limits import JOIN, too_many
 from coordinator.http.responses import NO_STORE, bearer, problem_response
@@ -63,7 +62,7 @@ def join_routes(
     tokenizer: list[TokenizerFile],
     avatars: Avatars,
     count: Callable[[str], None],
-    hub: HubQuestions,
+    hub: Hub,
 ) -> APIRouter:
     """Joining a run."""
     router = APIRouter()

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.utils.crypto import RSAPublicKey
 
-from coordinator.access.hub_questions import HubQuestions
+from coordinator.access.hub_identity import Hub
 from coordinator.access.person_key import issue_key
 from coordinator.access.policy import admit_hub_user, refuse_if_banned
 from coordinator.access.revoked_keys import RevokedKeys
@@ -28,7 +28,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def key_routes(context: ServiceContext, hub: HubQuestions, holder: KeyHolders, revoked: RevokedKeys) -> APIRouter:
+def key_routes(context: ServiceContext, hub: Hub, holder: KeyHolders, revoked: RevokedKeys) -> APIRouter:
     """How a person gets a personal key. Ledger and Hub are asked in threads."""
     router = APIRouter(tags=["me"], responses=ERRORS)
     token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; it is read below
