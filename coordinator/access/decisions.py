@@ -11,7 +11,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from coordinator.state_folder import AUTHORITY, NOTICES
+from coordinator.state_folder import AUTHORITY, NOTICES, read_small
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import BestCheckpoint, Notices, sign_notices
@@ -62,7 +62,8 @@ class NoticeStore:
         self._path = folder / NOTICES
         self._authority, self._run_name = authority, run_name
         self._lock = threading.Lock()
-        self._decided = _read(self._path)
+        otherwise = "no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
+        self._decided = read_small(self._path, Decisions, otherwise) or Decisions()
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id
@@ -179,20 +180,6 @@ class NoticeStore:
 def spellings(name: str, known: Iterable[str]) -> set[str]:
     """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
     return {one for one in known if one.casefold() == name.casefold()}
-
-
-def _read(path: Path) -> Decisions:
-    try:
-        found = Decisions.model_validate_json(path.read_bytes())
-        if found.model_fields_set != Decisions.model_fields.keys():
-            raise ValueError("some are missing")
-        return found
-    except FileNotFoundError:
-        return Decisions()
-    except (OSError, ValueError):
-        raise SwarmError(
-            f"{path}: no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
-        ) from None
 
 
 @dataclass(frozen=True)

@@ -40,33 +40,20 @@ class PauseOrders:
         """The machines of a user that are to pause, by peer id."""
         return self._paused.get(user, frozenset())
 
-    def pause(self, user: str, peer_ids: Iterable[str]) -> None:
-        """Have machines of a user pause.
+    def order(self, user: str, peer_ids: Iterable[str], *, paused: bool) -> None:
+        """Have machines of a user pause, or go on.
 
         Raises:
             StorageError: the disk cannot be written; nothing has changed.
         """
         with self._lock:
-            self._order(user, self.of(user) | set(peer_ids))
-
-    def resume(self, user: str, peer_ids: Iterable[str]) -> None:
-        """Have them go on.
-
-        Raises:
-            StorageError: the disk cannot be written; nothing has changed.
-        """
-        with self._lock:
-            self._order(user, self.of(user) - set(peer_ids))
-
-    def _order(self, user: str, peer_ids: frozenset[str]) -> None:
-        if peer_ids == self.of(user):
-            return
-        paused = {**self._paused, user: peer_ids}
-        if not peer_ids:
-            del paused[user]
-        written = _File(paused={name: sorted(ids) for name, ids in sorted(paused.items())})
-        write_file(self._path, written.model_dump_json(indent=1) + "\n")
-        self._paused = paused
+            ordered = self.of(user).union(peer_ids) if paused else self.of(user).difference(peer_ids)
+            if ordered == self.of(user):
+                return
+            orders = {name: ids for name, ids in {**self._paused, user: ordered}.items() if ids}
+            written = _File(paused={name: sorted(ids) for name, ids in sorted(orders.items())})
+            write_file(self._path, written.model_dump_json(indent=1) + "\n")
+            self._paused = orders
 
 
 def _read(path: Path) -> dict[str, frozenset[str]]:

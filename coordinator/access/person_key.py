@@ -32,6 +32,11 @@ class PersonalKey:
     expires: float  # unix seconds
 
     @property
+    def holder(self) -> str:
+        """By which requests are counted."""
+        return f"{self.user} {self.peer_id or ''}"
+
+    @property
     def given(self) -> float:
         """When it was given, in unix seconds."""
         return self.expires - LIFETIME

@@ -7,13 +7,12 @@ day. New peers, and those that joined before the coordinator's last start, have 
 
 import asyncio
 import contextlib
-import http.client
 import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as TooLate
-from urllib.parse import urlsplit
 
+import httpx
 from hivemind.dht import DHT
 from hivemind.p2p import P2P, PeerID
 from pydantic import ValidationError
@@ -142,15 +141,10 @@ class PassTime:
 
 def answers(url: str) -> bool:
     """Whether the service answers a request. That its thread is alive is not enough: it may be out of connections."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=REQUEST_TIMEOUT)
     try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
+        return httpx.get(f"{url}/healthz", timeout=REQUEST_TIMEOUT, trust_env=False, verify=False).status_code == 200
+    except httpx.HTTPError:
         return False
-    finally:
-        connection.close()
 
 
 def keep_pass_time(url: str, notices: NoticeStore, stop: threading.Event) -> None:

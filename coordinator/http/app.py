@@ -14,7 +14,7 @@ from coordinator.cached import Cached
 from coordinator.http.key_holders import KeyHolders
 from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
-from coordinator.http.responses import CACHE_SECONDS, Problem, problem_response
+from coordinator.http.responses import CACHE_SECONDS, Problem, ProblemFound, problem_response
 from coordinator.http.routes.admin import admin_routes
 from coordinator.http.routes.downloads import download_routes, tokenizer_files
 from coordinator.http.routes.experts import expert_routes
@@ -73,6 +73,7 @@ def make_app(context: ServiceContext) -> FastAPI:
     app.include_router(admin_routes(context, avatars))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ProblemFound, _problem_found)
     app.add_exception_handler(TeamRefused, team_refused)
     app.add_exception_handler(SahajError, _known_error)
     attempts = RateLimit(context.limits.per_address, context.limits.window)
@@ -92,22 +93,18 @@ async def _malformed(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
+    """What Starlette and FastAPI find themselves."""
     assert isinstance(error, HTTPException)
-    detail = str(error.detail)
     if error.status_code == 404:
         return problem_response(Problem.NOT_FOUND, "there is nothing here; see /docs")
-    if error.status_code == 401:
-        shown = "authorization" in request.headers
-        return problem_response(Refusal.TOKEN_REJECTED if shown else Refusal.TOKEN_MISSING, detail)
-    if error.status_code == 429:
-        return problem_response(Refusal.TOO_MANY, detail, retry_after=int((error.headers or {})["Retry-After"]))
     if error.status_code == 400:
         return problem_response(Refusal.MALFORMED, "the request is malformed; see /docs")
-    if error.status_code == 403:
-        return problem_response(Refusal.BANNED, detail)
-    if error.status_code == 422:
-        return problem_response(Refusal.MALFORMED, detail)
-    return problem_response(Problem.NOT_POSSIBLE, detail, status=error.status_code)
+    return problem_response(Problem.NOT_POSSIBLE, str(error.detail), status=error.status_code)
+
+
+async def _problem_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemFound)
+    return error.response
 
 
 async def _known_error(request: Request, error: Exception) -> Response:

@@ -1,14 +1,15 @@
 """Whose request it is, by the personal key that it shows."""
 
 from fastapi import Request, Security
-from fastapi.exceptions import HTTPException
 from fastapi.security import HTTPBearer
 
 from coordinator.access.person_key import KeyRefused, PersonalKey, read_key
 from coordinator.access.policy import refuse_if_banned
 from coordinator.access.revoked_keys import RevokedKeys
-from coordinator.http.responses import bearer
+from coordinator.http.request_limits import check_limit
+from coordinator.http.responses import ProblemFound, accepted, bearer
 from coordinator.run_context import ServiceContext
+from swarm.access.join_messages import Refusal
 from swarm.rate_limit import RateLimit
 
 KEY_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="personal key"))  # for /docs; `KeyHolders` reads it
@@ -29,20 +30,19 @@ class KeyHolders:
             is_limited: it counts as one of the holder's requests, of whom a thief of the key may make many.
 
         Raises:
-            HTTPException: 401 without a key that is good, 403 for the banned, 429 after too many requests.
+            ProblemFound: it shows no key that is good, the holder is banned, or there were too many requests.
         """
         shown = bearer(request.headers)
         if shown is None:
-            raise HTTPException(401, "a personal key is required; get one with `sahaj me LINK`")
+            raise ProblemFound(Refusal.TOKEN_MISSING, "a personal key is required; get one with `sahaj me LINK`")
         try:
             key = read_key(shown, self._context.authority.public_key, self._context.run.name)
         except KeyRefused as error:
-            raise HTTPException(401, str(error)) from None
+            raise ProblemFound(Refusal.TOKEN_REJECTED, str(error)) from None
         if self._revoked.includes(key):
-            raise HTTPException(401, "this personal key has been revoked; get a new one with `sahaj me LINK`")
-        if refused := refuse_if_banned(key.user, key.peer_id, self._context.notices.decisions):
-            raise HTTPException(403, refused.message)
-        if is_limited and (seconds := self._requests.attempt(f"{key.user} {key.peer_id or ''}")) is not None:
-            again = {"Retry-After": str(seconds)}
-            raise HTTPException(429, f"too many requests with this key; try again in {seconds} s", headers=again)
+            revoked = "this personal key has been revoked; get a new one with `sahaj me LINK`"
+            raise ProblemFound(Refusal.TOKEN_REJECTED, revoked)
+        accepted(refuse_if_banned(key.user, key.peer_id, self._context.notices.decisions))
+        if is_limited:
+            check_limit(self._requests, key.holder, "requests with this key")
         return key

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.http.responses import Problem, problem_response
+from coordinator.http.responses import Problem, ProblemFound, problem_response
 from swarm import clock
 from swarm.access.join_messages import Refusal
 from swarm.rate_limit import RateLimit, Tarpit, address_key
@@ -82,18 +82,24 @@ class RequestLimits:
         if path not in LIMITED or scope["method"] != "POST":
             return None
         client = scope.get("client")
-        seconds = self._attempts.attempt(f"{path} {address_key(client[0] if client else '')}")
-        if seconds is None:
-            return None
-        if path == JOIN:
-            self._count(Refusal.TOO_MANY.value)
-        return too_many(seconds, LIMITED[path])
+        try:
+            check_limit(self._attempts, f"{path} {address_key(client[0] if client else '')}", LIMITED[path])
+        except ProblemFound as refused:
+            if path == JOIN:
+                self._count(refused.problem.value)
+            return refused.response
+        return None
 
 
-def too_many(seconds: int, attempts: str = LIMITED[JOIN]) -> Response:
-    """The response to a client that tries something too often."""
-    message = f"too many {attempts}; try again in {seconds} s"
-    return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
+def check_limit(limit: RateLimit, key: str, attempts: str) -> None:
+    """Count an attempt; `attempts` says of what, for people.
+
+    Raises:
+        ProblemFound: there were too many.
+    """
+    if (seconds := limit.attempt(key)) is not None:
+        message = f"too many {attempts}; try again in {seconds} s"
+        raise ProblemFound(Refusal.TOO_MANY, message, retry_after=seconds)
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | Response:

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
+from fastapi import Security
 from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 
 from coordinator.cached import Cached
-from swarm.access.join_messages import Message, Refusal
+from swarm.access.join_messages import Message, Refusal, Refused
+
+T = TypeVar("T")
 
 CACHE_SECONDS = 5
 LONG_CACHE_SECONDS = 60  # for what hardly changes
@@ -20,9 +24,9 @@ def cache_headers(seconds: int) -> dict[str, str]:
     return {"Cache-Control": keep, "X-Content-Type-Options": "nosniff"}
 
 
-def json_response(answer: BaseModel, seconds: int, status: int = 200) -> Response:
+def json_response(answer: BaseModel, seconds: int = 0, status: int = 200) -> Response:
     """The answer as JSON, which caches may store for so many seconds."""
-    return _json(answer.model_dump_json().encode(), seconds, status)
+    return _json(answer.model_dump_json(by_alias=True).encode(), seconds, status)
 
 
 class CachedJson:
@@ -102,6 +106,28 @@ def problem_response(
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"error": problem.value, "message": message}, status, headers)
+
+
+class ProblemFound(Exception):
+    """Ends a request with the response that says what the problem is; for the arguments see `problem_response`."""
+
+    def __init__(self, problem: Problem | Refusal, message: str, *, retry_after: int | None = None):
+        super().__init__(message)
+        self.problem, self.response = problem, problem_response(problem, message, retry_after=retry_after)
+
+
+def accepted(answer: T | Refused) -> T:
+    """What was not refused.
+
+    Raises:
+        ProblemFound: it was.
+    """
+    if isinstance(answer, Refused):
+        raise ProblemFound(answer.error, answer.message)
+    return answer
+
+
+TOKEN_SHOWN = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; `bearer` reads it
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

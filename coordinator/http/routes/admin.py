@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Security
-from fastapi.exceptions import HTTPException
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, Field
@@ -15,13 +14,13 @@ from averaging.optimizer import NO_WAY_BACK
 from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import CheckpointError, whole_checkpoint
-from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
+from coordinator.http.responses import NO_STORE, ProblemAnswer, ProblemFound, bearer, json_response
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.audits.flags import read_evidence
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.run_context import ServiceContext
 from coordinator.state_folder import EVIDENCE
-from swarm.access.join_messages import Message, Refused
+from swarm.access.join_messages import Message, Refusal, Refused
 from swarm.access.user_names import is_one_line
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -94,8 +93,7 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
         """All decisions that are in force."""
-        answer = DecisionsAnswer.model_validate(notices.decisions.model_dump())
-        return JSONResponse(answer.model_dump(), headers=NO_STORE)
+        return json_response(DecisionsAnswer.model_validate(notices.decisions.model_dump()))
 
     @router.post("/ban", response_model=DecisionsAnswer)
     def ban(order: NameOrder) -> Response:
@@ -173,20 +171,22 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
     def check_key(request: Request) -> None:
         shown = bearer(request.headers)
         if shown is None:
-            raise HTTPException(401, "show the admin key, which lies in the coordinator's state folder")
+            raise ProblemFound(
+                Refusal.TOKEN_MISSING, "show the admin key, which lies in the coordinator's state folder"
+            )
         if not hmac.compare_digest(shown.encode(), context.admin_key.encode()):
-            raise HTTPException(401, "this is not the admin key of this run")
+            raise ProblemFound(Refusal.TOKEN_REJECTED, "this is not the admin key of this run")
 
     return check_key
 
 
 def _check_is_there(context: ServiceContext, step: int) -> None:
     if context.run.averaging.target_group_size is not None:
-        raise HTTPException(422, NO_WAY_BACK)
+        raise ProblemFound(Refusal.MALFORMED, NO_WAY_BACK)
     try:
         whole_checkpoint(context.checkpoints, step)
     except CheckpointError as error:
-        raise HTTPException(422, str(error)) from None
+        raise ProblemFound(Refusal.MALFORMED, str(error)) from None
 
 
 def _in_ledger(context: ServiceContext) -> list[str]:

@@ -7,22 +7,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Request, Security
-from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from hivemind.p2p import PeerID
 
 from coordinator.access.hub_identity import VERIFIED_FOR, Avatars, Hub
 from coordinator.access.policy import AccessPolicy, admit, check_request
-from coordinator.http.request_limits import JOIN, too_many
-from coordinator.http.responses import NO_STORE, bearer, problem_response
+from coordinator.http.request_limits import JOIN, LIMITED, check_limit
+from coordinator.http.responses import TOKEN_SHOWN, ProblemFound, accepted, bearer, json_response
 from coordinator.http.routes.teams import refuse_without_credit
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.ledger.teams.names import folded
 from coordinator.public_run import without_secrets
 from coordinator.run_context import ServiceContext
-from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refused, Renewed, TokenizerFile
 from swarm.identity import peer_id_of
 from swarm.milestones import Standing
 from swarm.rate_limit import RateLimit
@@ -73,35 +72,31 @@ def join_routes(
     )
     per_user = RateLimit(context.limits.per_user, context.limits.window)
 
-    async def decide(body: JoinRequest, token: str | None) -> Response:
+    async def admitted(body: JoinRequest, token: str | None) -> JoinAnswer:
         policy = access_policy(context)
-        refused = check_request(body, policy)
-        if refused is not None:
-            return _refuse(refused, count)
-        who = await hub.who_is(token) if token else None
-        if isinstance(who, Refused):
-            return _refuse(who, count)
-        if who is not None and (seconds := per_user.attempt(who.name)) is not None:
-            count(Refusal.TOO_MANY.value)
-            return too_many(seconds)
-        user = admit(body, who, policy)
-        if isinstance(user, Refused):
-            return _refuse(user, count)
+        accepted(check_request(body, policy))
+        who = accepted(await hub.who_is(token)) if token else None
+        if who is not None:
+            check_limit(per_user, who.name, LIMITED[JOIN])
+        user = accepted(admit(body, who, policy))
         # in a thread: it waits for the network and the disk
         answer = await asyncio.to_thread(_welcome, context, body, user, manifest)
         avatars.note(user, who.avatar if who else None, math.inf)
         if who is not None:
             context.verified_users.note(body.peer_id, who, VERIFIED_FOR)
-        count("joined")
         logger.info("%s was given a pass", user)
-        return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
+        return answer
 
-    token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; it is read below
-
-    @router.post(JOIN, response_model=JoinAnswer, responses=REFUSALS, tags=["join"], dependencies=[token])
+    @router.post(JOIN, response_model=JoinAnswer, responses=REFUSALS, tags=["join"], dependencies=[TOKEN_SHOWN])
     async def join(body: JoinRequest, request: Request) -> Response:
         """Give or renew the pass of a peer; the Hub token in `Authorization: Bearer` says whose peer it is."""
-        return await decide(body, bearer(request.headers))
+        try:
+            answer = await admitted(body, bearer(request.headers))
+        except ProblemFound as refused:
+            count(refused.problem.value)
+            raise
+        count("joined")
+        return json_response(answer)
 
     return router
 
@@ -163,8 +158,3 @@ def _enter_team(context: ServiceContext, user: str, peer_id: str, name: str) -> 
     except LedgerError as error:
         logger.warning("%s did not come into a team: %s", user, error)
         return "", "the ledger cannot be written now"
-
-
-def _refuse(refused: Refused, count: Callable[[str], None]) -> Response:
-    count(refused.error.value)
-    return problem_response(refused.error, refused.message)

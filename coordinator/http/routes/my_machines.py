@@ -1,13 +1,14 @@
 """`/api/me/machines`: a person's machines, and orders to pause and resume them; and the question of those machines."""
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from hivemind.p2p import PeerID
 
 from coordinator.access.pause_orders import PauseOrders
 from coordinator.access.person_key import PersonalKey
 from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
-from coordinator.http.responses import NO_STORE, Problem, problem_response
+from coordinator.http.request_limits import check_limit
+from coordinator.http.responses import Problem, ProblemFound, json_response
 from coordinator.http.routes.me import ERRORS
 from coordinator.ledger.answers import MachineSummary
 from coordinator.run_context import ServiceContext
@@ -48,14 +49,12 @@ def my_machine_routes(context: ServiceContext, holder: KeyHolders) -> APIRouter:
 
     def carry_out(request: Request, order: MachineOrder, *, pause: bool) -> Response:
         key = holder(request)
-        seconds = given.attempt(f"{key.user} {key.peer_id or ''}")
-        if seconds is not None:
-            return problem_response(Refusal.TOO_MANY, f"too many orders; try again in {seconds} s", retry_after=seconds)
+        check_limit(given, key.holder, "orders")
         found = [one.peer_id for one in listed(key, order.peer_id)]
         found += [] if pause else _among(orders.of(key.user), key, order)  # the ledger may not list them any more
         if order.peer_id is not None and not found:
-            return problem_response(Problem.NOT_FOUND, "this key does not cover that machine")
-        (orders.pause if pause else orders.resume)(key.user, found)
+            raise ProblemFound(Problem.NOT_FOUND, "this key does not cover that machine")
+        orders.order(key.user, found, paused=pause)
         return machines(request)
 
     @router.get("/api/me/machines", response_model=MachinesOfPerson, dependencies=[KEY_SHOWN])
@@ -65,8 +64,7 @@ def my_machine_routes(context: ServiceContext, holder: KeyHolders) -> APIRouter:
         found = [
             describe(one, now, ordered=orders.is_paused(key.user, one.peer_id)) for one in listed(key, peer_id=None)
         ]
-        answer = MachinesOfPerson(user=key.user, machines=found)
-        return JSONResponse(answer.model_dump(mode="json"), headers=NO_STORE)
+        return json_response(MachinesOfPerson(user=key.user, machines=found))
 
     @router.post("/api/me/machines/pause", response_model=MachinesOfPerson, dependencies=[KEY_SHOWN])
     def pause(request: Request, order: MachineOrder) -> Response:
@@ -86,14 +84,12 @@ def my_machine_routes(context: ServiceContext, holder: KeyHolders) -> APIRouter:
             # in a long pause nobody renews it; it says whose machine this is all the same
             check_pass(shown, context.authority.public_key, context.run.name, peer_id, now=0.0)
         except (PassRefused, ValueError):
-            return problem_response(Refusal.NOT_ALLOWED, "show a pass of this run that was given to this peer")
+            problem = "show a pass of this run that was given to this peer"
+            raise ProblemFound(Refusal.NOT_ALLOWED, problem) from None
         # passes stand openly in the swarm's records: who asks with another's uses up no attempts but their own
         address = address_key(request.client.host if request.client else "")
-        seconds = asked.attempt(f"{question.peer_id} {address}")
-        if seconds is not None:
-            return problem_response(Refusal.TOO_MANY, f"too many questions; ask in {seconds} s", retry_after=seconds)
-        answer = OrderAnswer(paused=orders.is_paused(shown.user, question.peer_id))
-        return JSONResponse(answer.model_dump(), headers=NO_STORE)
+        check_limit(asked, f"{question.peer_id} {address}", "questions")
+        return json_response(OrderAnswer(paused=orders.is_paused(shown.user, question.peer_id)))
 
     return router
 

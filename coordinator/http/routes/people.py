@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from coordinator.access.hub_identity import Avatars
+from coordinator.cached import Cached
 from coordinator.http.badges import badge, thanks
 from coordinator.http.card import Facts, card
 from coordinator.http.responses import (
@@ -17,11 +18,10 @@ from coordinator.http.responses import (
     LONG_CACHE_SECONDS,
     NOT_FOUND,
     UNAVAILABLE,
-    Cached,
     CachedJson,
     Problem,
+    ProblemFound,
     cache_headers,
-    problem_response,
 )
 from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
@@ -58,6 +58,11 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     machines = CachedJson(lambda: _machines(context))
     markdown = Cached(lambda: _thanks(context, ranking()), CACHE_SECONDS)
 
+    def ranked(user: str) -> tuple[int, Leader]:
+        if user not in ranking():
+            raise ProblemFound(Problem.NOT_FOUND, "nobody of that name has taken part in this run")
+        return ranking()[user]
+
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
         return CachedJson(lambda: _person(context, avatars, *ranking()[user]))
@@ -81,21 +86,19 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     @router.get("/api/person", response_model=PersonAnswer, responses=NOT_FOUND)
     def person(user: User) -> Response:
         """One user: what was counted for them, day by day and session by session."""
-        return person_of(user)() if user in ranking() else _unknown()
+        ranked(user)
+        return person_of(user)()
 
     @router.get("/api/badge.svg", response_class=Response, responses=NOT_FOUND | _CONTENT["image/svg+xml"])
     def badge_image(user: User) -> Response:
         """An image for a profile: how much a user contributed to the run, and their rank."""
-        if user not in ranking():
-            return _unknown()
-        rank, leader = ranking()[user]
+        rank, leader = ranked(user)
         return _image(badge(context.run.name, user, leader.samples, rank, leader.tokens_served))
 
     @router.get("/api/card.svg", response_class=Response, responses=NOT_FOUND | _CONTENT["image/svg+xml"])
     def card_image(user: User, lang: Language = "") -> Response:
         """An image to share, of 1200 by 630 pixels: what a user gave, and the run's loss while they were there."""
-        if user not in ranking():
-            return _unknown()
+        ranked(user)
         return _image(card_of(user, card_language(lang, context.run.language))())
 
     @router.get("/api/thanks.md", response_class=Response, responses=_CONTENT["text/markdown"])
@@ -197,10 +200,6 @@ def _thanks(context: RunContext, ranking: Ranking) -> str:
 def profile(avatars: Avatars, user: str) -> dict[str, Any]:
     """What is shown beside a name, as the fields of a `Profile`."""
     return {"verified": is_verified(user), "avatar": avatars.get(user)}
-
-
-def _unknown() -> Response:
-    return problem_response(Problem.NOT_FOUND, "nobody of that name has taken part in this run")
 
 
 def _machines(context: RunContext) -> MachinesAnswer:

@@ -53,22 +53,14 @@ def public_routes(
 ) -> APIRouter:
     """GET only; the ledger and the disk are read at most once in `CACHE_SECONDS`."""
     router = APIRouter()
-    about_run = describe_run(context, tokenizer)
     whole_progress = CachedJson(lambda: describe_progress(context, progress(), totals()))
     checkpoints = CachedJson(lambda: _checkpoints(context))
 
     @router.get("/api/run", response_model=RunAnswer, tags=["run"])
     def run(request: Request) -> Response:
         """What the run is."""
-        url = link(context.run, str(request.base_url))
-        ways = {
-            "join": f"sahaj join {url or 'URL'}",
-            "one_line": one_line(url) if url else "",
-            "program": f"{url}/program/{this_program().file_name}" if url else "",
-            "notebook": f"{url}/{FILE_NAME}" if url else "",
-            "notebook_at_hub": context.status().notebook_at_hub,
-        }
-        return json_response(about_run.model_copy(update=ways), link_cache_seconds(context.run))
+        about = describe_run(context, tokenizer, link(context.run, str(request.base_url)))
+        return json_response(about, link_cache_seconds(context.run))
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
     def whole_progress_now() -> Response:
@@ -97,7 +89,7 @@ def public_routes(
         """Whether the coordinator works; status 503 if it knows why it does not."""
         now = context.status()
         answer = HealthAnswer(status=now.problem or "ok", step=now.step)
-        return json_response(answer, 0, 503 if now.problem else 200)
+        return json_response(answer, status=503 if now.problem else 200)
 
     @router.get("/metrics", response_class=Response, tags=["operation"])
     def prometheus() -> Response:
@@ -107,19 +99,16 @@ def public_routes(
     return router
 
 
-def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> RunAnswer:
-    """The public part of the run file; the list of users stays with the organizer and the volunteers.
-
-    How to join depends on the URL of the request, and is filled in later.
-    """
+def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile], url: str | None) -> RunAnswer:
+    """The public part of the run file, and how to join by a URL; the list of users stays with the organizer."""
     run: RunFile = context.run
     return RunAnswer(
         dashboard=run.access.dashboard or "",
-        join="",
-        one_line="",
-        program="",
-        notebook="",
-        notebook_at_hub="",
+        join=f"sahaj join {url or 'URL'}",
+        one_line=one_line(url) if url else "",
+        program=f"{url}/program/{this_program().file_name}" if url else "",
+        notebook=f"{url}/{FILE_NAME}" if url else "",
+        notebook_at_hub=context.status().notebook_at_hub,
         probes=run.coordinator.probes,
         name=run.name,
         description=run.description,

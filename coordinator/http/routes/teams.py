@@ -10,12 +10,13 @@ from pydantic import Field
 
 from coordinator.access.hub_identity import Avatars
 from coordinator.access.person_key import PersonalKey
+from coordinator.cached import Cached
 from coordinator.http.key_holders import KEY_SHOWN, KeyHolders
+from coordinator.http.request_limits import check_limit
 from coordinator.http.responses import (
     CACHE_SECONDS,
     NOT_FOUND,
     UNAVAILABLE,
-    Cached,
     CachedJson,
     ProblemAnswer,
     json_response,
@@ -75,21 +76,20 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
     def team(name: TeamName) -> Response:
         """One team: who is in it, what each gave to it, and its days."""
         wanted = folded(name)
-        return team_of(wanted)() if wanted in ranking() else refusal_response(no_such_team(name))
+        if wanted not in ranking():
+            raise no_such_team(name)
+        return team_of(wanted)()
 
     mine = APIRouter(tags=["me"], responses=ERRORS | UNAVAILABLE, dependencies=[KEY_SHOWN])
 
     def own(user: str) -> Response:
-        return json_response(MyTeamAnswer(user=user, team=teams.of(user)), 0)
+        return json_response(MyTeamAnswer(user=user, team=teams.of(user)))
 
     def changed(key: PersonalKey, change: Callable[[], None]) -> Response:
-        user = key.user
-        if (seconds := changes.attempt(f"{user} {key.peer_id or ''}")) is not None:
-            message = f"your team has changed too often; try again in {seconds} s"
-            return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
-        refuse_without_credit(context, user, key.peer_id)
+        check_limit(changes, key.holder, "changes of your team")
+        refuse_without_credit(context, key.user, key.peer_id)
         change()
-        return own(user)
+        return own(key.user)
 
     @mine.get("/api/me/team", response_model=MyTeamAnswer)
     def own_team(request: Request) -> Response:
@@ -115,7 +115,8 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
 async def team_refused(request: Request, error: Exception) -> Response:
     """The response where something about a team is not possible."""
     assert isinstance(error, TeamRefused)
-    return refusal_response(error)
+    refusal, status = _REFUSALS[error.obstacle]
+    return problem_response(refusal, str(error), status=status)
 
 
 def refuse_without_credit(context: ServiceContext, user: str, peer_id: str | None) -> None:
@@ -130,12 +131,6 @@ def refuse_without_credit(context: ServiceContext, user: str, peer_id: str | Non
             "run `sahaj team LINK join NAME`"
         )
         raise TeamRefused(Obstacle.NOTHING_GIVEN, message)
-
-
-def refusal_response(error: TeamRefused) -> Response:
-    """The response that says why."""
-    refusal, status = _REFUSALS[error.obstacle]
-    return problem_response(refusal, str(error), status=status)
 
 
 def _ranking(teams: list[TeamSummary]) -> dict[str, tuple[int, TeamSummary]]:

@@ -8,16 +8,16 @@ from swarm.errors import StorageError, SwarmError
 
 def test_orders_survive_a_restart(tmp_path: Path) -> None:
     orders = PauseOrders(tmp_path)
-    orders.pause("asha", ["laptop", "desktop"])
-    orders.pause("asha", ["laptop"])
-    orders.pause("~boat", ["laptop"])
+    orders.order("asha", ["laptop", "desktop"], paused=True)
+    orders.order("asha", ["laptop"], paused=True)
+    orders.order("~boat", ["laptop"], paused=True)
     for seen in (orders, PauseOrders(tmp_path)):
         assert seen.is_paused("asha", "laptop") and seen.is_paused("asha", "desktop")
         assert seen.is_paused("~boat", "laptop") and not seen.is_paused("~boat", "desktop")
         assert not seen.is_paused("~asha", "laptop"), "a self-chosen name is another one"
-    orders.resume("asha", ["desktop", "never paused"])
-    orders.resume("~boat", ["laptop"])
-    orders.resume("nobody", ["laptop"])
+    orders.order("asha", ["desktop", "never paused"], paused=False)
+    orders.order("~boat", ["laptop"], paused=False)
+    orders.order("nobody", ["laptop"], paused=False)
     for seen in (orders, PauseOrders(tmp_path)):
         assert seen.is_paused("asha", "laptop") and not seen.is_paused("asha", "desktop")
         assert not seen.is_paused("~boat", "laptop")
@@ -28,7 +28,7 @@ def test_what_cannot_be_written_is_not_ordered(tmp_path: Path) -> None:
     orders = PauseOrders(folder)
     folder.touch()
     with pytest.raises(StorageError):
-        orders.pause("asha", ["laptop"])
+        orders.order("asha", ["laptop"], paused=True)
     assert not orders.is_paused("asha", "laptop")
 
 
