@@ -133,6 +133,6 @@ def _record_of(run: RunFile, state_folder: Path, url: str | None, say: Callable[
         record = read_record(ledger, run, unnamed)
     finally:
         ledger.close()
-    if unknown := record.work.credit.unknown:
+    if unknown := record.credit.unknown:
         say(unknown_names(unknown))
     return record

@@ -38,14 +38,14 @@ def make_release(
     state = checkpoint.state
     saved = _files_of(checkpoint.path)
     parameters, vocabulary = read_size(checkpoint.path)
-    pictures = picture(record.curves, run.name) if record else {}
+    pictures = picture(record, run.name) if record else {}
     facts = Facts(
         run=run,
         state=state,
         parameters=parameters,
         vocabulary=vocabulary,
         repo=repo,
-        work=record.work if record else None,
+        record=record,
         curve=next(iter(pictures), None),
         made=tuple(also),
         mask=_mask_of(checkpoint.path),
@@ -59,7 +59,7 @@ def make_release(
 def first_card(run: RunFile, repo: str) -> str:
     """A card without figures: the Hub refuses it for the same mistakes in the run file as later ones."""
     no_state = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
-    return card(Facts(run=run, state=no_state, parameters=0, vocabulary=0, repo=repo, work=None))
+    return card(Facts(run=run, state=no_state, parameters=0, vocabulary=0, repo=repo, record=None))
 
 
 def _mask_of(checkpoint: Path) -> str:

@@ -27,7 +27,7 @@ def card(facts: Facts) -> str:
     Raises:
         ValueError: figures that the Hub would not take.
     """
-    run, work, language = facts.run, facts.work, Language(facts.run.language)
+    run, record, language = facts.run, facts.record, Language(facts.run.language)
     made = ModelCard.from_template(
         metadata(facts),
         template_path=str(TEMPLATE),
@@ -44,8 +44,8 @@ def card(facts: Facts) -> str:
         beginning=_beginning(facts, language.text),
         probe=_probe(facts),
         scores=list(_scores(facts, language.text)),
-        contributors=list(_contributors(work.credit, language)) if work else [],
-        cost=cost.cost_of(run, facts.vocabulary, work.tokens, work.hours) if work else None,
+        contributors=list(_contributors(record.credit, language)) if record else [],
+        cost=cost.cost_of(run, facts.vocabulary, record.tokens, record.hours) if record else None,
         assumed=cost,
     )
     return str(made).rstrip() + "\n"

@@ -37,41 +37,27 @@ class Credit:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What went into the run: samples, tokens, and hours of sessions by the names of their devices."""
+class Record:
+    """What the ledger says about a run: what went into it, people, and losses. `hours` are by names of devices."""
 
     samples: int
     tokens: int
     hours: Mapping[str, float]
     credit: Credit
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The training loss by global step, and the held-out evaluations."""
-
     steps: Sequence[StepBucket]
     evaluations: Sequence[EvaluationRecord]
 
 
 @dataclass(frozen=True)
-class Record:
-    """What the ledger says about a run."""
-
-    work: Work
-    curves: Curves
-
-
-@dataclass(frozen=True)
 class Facts:
-    """Everything in a card. `work` is None where there is no ledger."""
+    """Everything in a card. `record` is None where there is no ledger."""
 
     run: RunFile
     state: TrainerState
     parameters: int
     vocabulary: int
     repo: str
-    work: Work | None
+    record: Record | None
     curve: str | None = None  # name of the picture in the repository
     made: tuple[str, ...] = ()  # names of other files that go with it
     mask: str = MASK  # as the tokenizer writes it
@@ -90,8 +76,14 @@ def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str]) -> Record
     totals = ledger.totals()
     whom = run.release.contributors if run.release else "none"  # peers were told when they joined
     credit = credit_of(ledger.leaderboard(), whom, unnamed)
-    work = Work(totals.samples, totals.tokens, ledger.people.hours(), credit)
-    return Record(work, Curves(ledger.history.steps(POINTS), ledger.history.evaluations(POINTS)))
+    return Record(
+        samples=totals.samples,
+        tokens=totals.tokens,
+        hours=ledger.people.hours(),
+        credit=credit,
+        steps=ledger.history.steps(POINTS),
+        evaluations=ledger.history.evaluations(POINTS),
+    )
 
 
 def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str]) -> Credit:

@@ -108,14 +108,12 @@ class HubRepository:
                 return None
             assert info.sha is not None, "each repository has a first commit"
             files = frozenset(one.rfilename for one in info.siblings or ())
-            if STATE not in files:
-                return Head(info.sha, None, files)
-            with tempfile.TemporaryDirectory() as folder:
-                self._api.hf_hub_download(self.name, STATE, revision=info.sha, local_dir=folder)
-                try:
-                    return Head(info.sha, read_state(Path(folder)), files)
-                except CheckpointError:
-                    return Head(info.sha, None, files)
+            state = None
+            if STATE in files:
+                with tempfile.TemporaryDirectory() as folder, contextlib.suppress(CheckpointError):
+                    self._api.hf_hub_download(self.name, STATE, revision=info.sha, local_dir=folder)
+                    state = read_state(Path(folder))
+            return Head(info.sha, state, files)
 
     def check_card(self, text: str) -> None:
         """Check that the Hub accepts a model card.

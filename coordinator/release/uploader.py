@@ -127,7 +127,7 @@ class Releaser:
     def _record(self) -> Record:
         unnamed = read_unnamed(self._context.folder)
         record = read_record(self._context.ledger, self._run, unnamed)
-        if (unknown := record.work.credit.unknown) != self._unknown:
+        if (unknown := record.credit.unknown) != self._unknown:
             self._unknown = unknown
             if unknown:
                 self._say(unknown_names(unknown))

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from coordinator.access import decisions
-from coordinator.access.decisions import Decisions, NoticeStore, keep_publishing, open_access_control
+from coordinator.access.decisions import NoticeStore, keep_publishing, open_access_control
 from swarm.access.notices import BestCheckpoint, Notices, read_notices
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
@@ -152,10 +152,6 @@ def test_a_broken_file_is_told_and_left_alone(tmp_path: Path, authority: Authori
         NoticeStore(tmp_path, authority, "a-run")
     assert "\n" not in str(caught.value)
     assert (tmp_path / "notices.json").read_text() == content
-
-
-def test_a_new_store_is_empty(tmp_path: Path, authority: Authority) -> None:
-    assert NoticeStore(tmp_path, authority, "a-run").decisions == Decisions()
 
 
 def test_a_full_disk_ends_no_publications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -15,6 +15,7 @@ from swarm import clock
 from swarm.access.gate import SHUT_FRACTION, Gate
 from swarm.access.passes import Pass, PassRefused
 from swarm.identity import load_identity
+from tests.support.waiting import wait_until
 
 RUN = "small-run"
 START = 1_700_000_000.0  # unix time in seconds
@@ -158,26 +159,17 @@ def test_the_service_is_asked_from_outside(
     thread = threading.Thread(target=keep_pass_time, args=(server.url, run.access.notices, stop))
     thread.start()
     try:
-        _wait_for(lambda: noted[-1:] == [True])
+        wait_until(lambda: noted[-1:] == [True], "answer")
         monkeypatch.setattr(renewals, "REQUEST_TIMEOUT", 0.1)
         healthy.clear()
-        _wait_for(lambda: noted[-1:] == [False])
+        wait_until(lambda: noted[-1:] == [False], "silence")
         monkeypatch.setattr(renewals, "REQUEST_TIMEOUT", 60.0)
         healthy.set()
         go_on.set()
-        _wait_for(lambda: noted[-1:] == [True])
+        wait_until(lambda: noted[-1:] == [True], "answer")
         server.stop()
-        _wait_for(lambda: noted[-1:] == [False])
+        wait_until(lambda: noted[-1:] == [False], "silence")
     finally:
         stop.set()
         go_on.set()
         thread.join()
-
-
-def _wait_for(condition: Callable[[], object]) -> None:
-    pause = threading.Event()
-    for _ in range(6000):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not happen")

@@ -116,7 +116,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
                 averaging_rounds=3,
                 averaging_failures=1,
                 data_wait_fraction=0.1,
-                left=False,
                 pause="hours",
                 contributions=tuple(Contribution(f"{step:064x}", step, samples, 128 * samples, 9.5) for step in (1, 2)),
             )

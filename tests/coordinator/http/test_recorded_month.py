@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from coordinator.http.responses import CACHE_SECONDS
-from coordinator.ledger.ledger import open_ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.people import AWKWARD
@@ -76,16 +75,6 @@ def test_the_month_has_all_that_a_page_has_to_show(served: Served) -> None:
     assert served.ask("machines").json()["countries"]
     assert len(served.ask("checkpoints").json()) >= 5
     assert 100 <= len(served.ask("fills").json()) <= 200
-
-
-def test_the_same_month_is_written_again(tmp_path: Path) -> None:
-    dumps = []
-    for name in ("one", "two"):
-        run = record(tmp_path / name, people=20, days=3, now=1_800_000_000.0)
-        ledger = open_ledger(run.coordinator.ledger, tmp_path / name)
-        dumps.append((ledger.steps(), ledger.leaderboard(), ledger.sessions(), ledger.history.minutes(50)))
-        ledger.close()
-    assert dumps[0] == dumps[1] and dumps[0][0]
 
 
 @pytest.mark.faults

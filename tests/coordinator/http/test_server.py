@@ -5,7 +5,6 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from resource import RLIM_INFINITY
 from typing import Any, cast
 
 import httpx
@@ -15,11 +14,11 @@ from fastapi.responses import Response
 
 from coordinator.http import request_limits
 from coordinator.http import server as http_server
-from coordinator.http.server import MOST_CONNECTIONS, OPEN_FILES, Server, most_connections, to_close
+from coordinator.http.server import MOST_CONNECTIONS, Server, most_connections, to_close
 from swarm.errors import SwarmError
 from tests.access.attackers.crowds.crowd import HEAD, Crowd, crowd_at
 from tests.coordinator.http.conftest import Service
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 ATTACKER, VOLUNTEER = "127.0.0.1", "127.0.0.2"
 
@@ -118,10 +117,10 @@ def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch)
     try:
         with socket.create_connection(("127.0.0.1", serving.port)) as lazy:
             lazy.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-            _wait_for(lambda: any(one.transport.get_write_buffer_size() for one in _held(serving)))
+            wait_until(lambda: any(one.transport.get_write_buffer_size() for one in _held(serving)), "answer")
             (unread,) = _held(serving)
             unread.loop.call_soon_threadsafe(unread._check_deadline)  # else it looks when a head would have been due
-            _wait_for(lambda: not _held(serving))
+            wait_until(lambda: not _held(serving), "end of the connection")
     finally:
         serving.stop()
 
@@ -144,24 +143,10 @@ def test_requests_that_are_being_answered_are_not_closed() -> None:
     assert closed([*at_work, newcomer, Held("other", 10.0)]) == [newcomer], "of addresses with as many, the older"
 
 
-@pytest.mark.parametrize(
-    ("limits", "raised", "most"),
-    [
-        ((1024, 524288), (OPEN_FILES, 524288), MOST_CONNECTIONS),
-        ((256, RLIM_INFINITY), (OPEN_FILES, RLIM_INFINITY), MOST_CONNECTIONS),
-        ((256, 256), None, 128),
-        ((RLIM_INFINITY, RLIM_INFINITY), None, MOST_CONNECTIONS),
-        ((20000, 20000), None, MOST_CONNECTIONS),
-    ],
-)
-def test_there_are_files_for_the_connections(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: tuple[int, int] | None, most: int
-) -> None:
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr("resource.getrlimit", lambda _: limits)
-    monkeypatch.setattr("resource.setrlimit", lambda _, wanted: asked.append(wanted))
+@pytest.mark.parametrize(("files", "most"), [(4096, MOST_CONNECTIONS), (256, 128)])
+def test_there_are_files_for_the_connections(monkeypatch: pytest.MonkeyPatch, files: int, most: int) -> None:
+    monkeypatch.setattr(http_server, "allow_open_files", lambda count: min(count, files))
     assert most_connections() == most
-    assert asked == ([raised] if raised else [])
 
 
 def _held(serving: Server) -> list[Any]:
@@ -184,12 +169,3 @@ def _read_all(held: socket.socket) -> bytes:
     except ConnectionResetError:  # the last bytes came after the end
         pass
     return answer
-
-
-def _wait_for(condition: Callable[[], object]) -> None:
-    pause = threading.Event()
-    for _ in range(round(PATIENCE / 0.02)):
-        if condition():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not happen")

@@ -26,7 +26,7 @@ from tests.access.attackers.crowds.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
 from tests.support.acme_authority import Authority, self_signed
 from tests.support.ports import free_ports
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 MakeRun = Callable[..., RunFile]
 REQUEST = f"GET /hello HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
@@ -280,12 +280,7 @@ def test_connections_in_a_handshake_are_counted_and_given_up(
                     pass
     with connected(server.port, root) as good:
         ask(good)
-    gone = threading.Event()
-    for _ in range(round(PATIENCE / 0.02)):
-        if not held:
-            break
-        gone.wait(0.02)
-    assert not held
+    wait_until(lambda: not held, "end of the connections")
 
 
 def test_a_thousand_silent_sockets_shut_out_nobody(secured: tuple[Server, str]) -> None:

@@ -145,11 +145,6 @@ def _report(session: str, user: str, samples: int, device: str, now: float) -> S
         started=1000.0,
         last_seen=now,
         step=2,
-        samples_per_second=10.0,
-        averaging_rounds=2,
-        averaging_failures=0,
-        data_wait_fraction=0.0,
-        left=False,
         contributions=tuple(
             Contribution(f"{step:064x}", step, samples // 2, 64 * samples // 2, 9.0 - step) for step in (0, 1)
         ),

@@ -19,7 +19,7 @@ NAMES = {"ALBERT", "Lan", "LAMB", "AdamW", "ModernBERT", "Warner", "You", "Muon"
 @pytest.fixture
 def facts(run: RunFile, ledger: Ledger, make_checkpoint: MakeCheckpoint) -> Facts:
     record = read_record(ledger, run, frozenset())
-    return Facts(run, make_checkpoint(100).state, 3456, 96, REPO, record.work, "loss.png")
+    return Facts(run, make_checkpoint(100).state, 3456, 96, REPO, record, "loss.png")
 
 
 def in_language(facts: Facts, code: str) -> str:

@@ -76,27 +76,6 @@ def test_what_a_release_has_no_more_is_not_in_its_revision_and_what_others_added
     assert {"notes.md", "loss.png"} <= repository(hub).head.files.keys()
 
 
-def test_a_large_file_comes_in_parts_where_the_hub_wants_that(
-    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
-):
-    hub.repositories.part_size = 5000
-    checkpoint, there = make_checkpoint(100), HubRepository(REPO)
-    there.open()
-    publish(there, prepare(checkpoint))
-    assert len([one for one in hub.asked if one.startswith("/lfs/") and one.rpartition("/")[2].isdigit()]) > 2
-    assert (
-        repository(hub).head.files["model.safetensors"].content == (checkpoint.path / "model.safetensors").read_bytes()
-    )
-
-
-def test_a_line_that_is_cut_once_is_not_noticed(hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint):
-    hub.repositories.lines.append(("PUT /lfs/", Line(cut_after=3000)))
-    there = HubRepository(REPO)
-    there.open()
-    publish(there, prepare(make_checkpoint(100)))
-    assert len(repository(hub).revisions) == 2
-
-
 def test_what_has_arrived_before_a_cut_is_not_sent_again(
     hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
 ):

@@ -1,7 +1,6 @@
-"""Large files at the Hub's stand-in, by the LFS protocol: announced, sent in one PUT or several, and fetched."""
+"""Large files at the Hub's stand-in, by the LFS protocol: announced, sent in one PUT, and fetched."""
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,15 +16,7 @@ def batch(house: House, found: re.Match[str], asked: Asked) -> Answer:
         oid, size, known = one["oid"], one["size"], house.repositories.stored
         told: dict[str, Any] = {"oid": oid, "size": size, "authenticated": True}
         if oid not in known:
-            upload: dict[str, Any] = {"href": f"{house.url}/lfs/{oid}"}
-            part = house.repositories.part_size
-            if part is not None and size > part and "multipart" in wanted["transfers"]:
-                numbers = range(1, math.ceil(size / part) + 1)
-                upload = {"href": f"{house.url}/lfs/{oid}/complete"}
-                upload["header"] = {"chunk_size": str(part)} | {
-                    str(number): f"{house.url}/lfs/{oid}/{number}" for number in numbers
-                }
-            told["actions"] = {"upload": upload, "verify": {"href": f"{house.url}/lfs/{oid}/verify"}}
+            told["actions"] = {"upload": {"href": f"{house.url}/lfs/{oid}"}}
         objects.append(told)
     return Answer.json({"transfer": "basic", "objects": objects})
 
@@ -37,29 +28,6 @@ def put(house: House, found: re.Match[str], asked: Asked) -> Answer:
     house.repositories.stored[found["oid"]] = asked.body
     house.repositories.received.append(found["oid"])
     return Answer(200)
-
-
-def put_part(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    """A part of one."""
-    house.repositories.parts[found["oid"], int(found["part"])] = asked.body
-    return Answer(200, headers={"ETag": f'"{hashlib.md5(asked.body).hexdigest()}"'})
-
-
-def complete(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    """All parts of one are there."""
-    oid, parts = found["oid"], house.repositories.parts
-    content = b"".join(parts[oid, one["partNumber"]] for one in asked.content()["parts"])
-    if hashlib.sha256(content).hexdigest() != oid:
-        return Answer.problem(400, "The parts are not what was announced")
-    house.repositories.stored[oid] = content
-    house.repositories.received.append(oid)
-    return Answer.json({})
-
-
-def verify(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    """Whether one has arrived."""
-    there = found["oid"] in house.repositories.stored
-    return Answer.json({}) if there else Answer.problem(404, "The file has not arrived")
 
 
 def stored(house: House, found: re.Match[str], asked: Asked) -> Answer:

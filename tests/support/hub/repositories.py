@@ -110,9 +110,7 @@ class Repositories:
 
     by_name: dict[str, Repository] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)  # large files, by their sums
-    parts: dict[tuple[str, int], bytes] = field(default_factory=dict)  # of large files, by sum and number
     received: list[str] = field(default_factory=list)  # sums of large files, each time one has come as a whole
-    part_size: int | None = None  # bytes; larger files come in parts of this size
     troubles: deque[tuple[str, int]] = field(default_factory=deque)  # a pattern of method and path, and a status
     lines: deque[tuple[str, Line]] = field(default_factory=deque)  # the same for the next request that matches
     lock: threading.RLock = field(default_factory=threading.RLock)

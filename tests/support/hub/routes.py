@@ -245,9 +245,6 @@ _ROUTES: tuple[tuple[str, str, Route, bool], ...] = (
     ("GET", f"/api/models/{NAME}/revision/(?P<revision>[^/]+)", _info, False),
     ("GET", f"/api/models/{NAME}", _info, False),
     ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", large.put, False),
-    ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})/(?P<part>\d+)", large.put_part, False),
-    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/complete", large.complete, False),
-    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/verify", large.verify, False),
     ("GET", r"/stored/(?P<oid>[0-9a-f]{64})", large.stored, False),
     ("GET", f"/{NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)", _resolve, False),
 )

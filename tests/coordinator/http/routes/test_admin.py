@@ -147,28 +147,26 @@ def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
+@pytest.mark.parametrize("what", ["decisions", "flags", "evidence?name=~eve", "evidence?name=peer-e"])
+def test_what_is_decided_and_known_is_for_the_organizer_alone(serve: Serve, what: str) -> None:
     service = serve(open=True)
-    key = {"Authorization": f"Bearer {service.context.admin_key}"}
-    assert service.client.get("/api/admin/flags").status_code == 401
-    assert service.client.get("/api/admin/flags", headers=key).json() == []
+    path, key = f"/api/admin/{what}", {"Authorization": f"Bearer {service.context.admin_key}"}
+    nothing = {"banned": [], "allowed": [], "announcement": "", "paused": False, "stopped": False}
+    for headers in ({}, {"Authorization": "Bearer no"}):
+        assert service.client.get(path, headers=headers).status_code == 401
+    assert service.client.get(path, headers=key).json() == (nothing if what == "decisions" else [])
+    service.admin("ban", name="asha")
     flag = Flag(LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
     service.context.ledger.rounds.write([], [flag], now=50.0)
-    answer = service.client.get("/api/admin/flags", headers=key)
-    assert answer.headers["cache-control"] == "no-store"
+    (service.context.folder / EVIDENCE).mkdir()
+    proved = {"user": "~eve", "peer_id": "peer-e", "what": "signed two different pieces of chunk 3", "step": 4}
+    (service.context.folder / EVIDENCE / "peer-e-4.json").write_text(json.dumps(proved))
     about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}
-    assert answer.json() == [about | {"times": 1, "first": 50.0, "last": 50.0}]
-
-
-def test_evidence_is_for_the_organizer_alone(serve: Serve) -> None:
-    service = serve(open=True)
-    key = {"Authorization": f"Bearer {service.context.admin_key}"}
-    folder = service.context.folder / EVIDENCE
-    assert service.client.get("/api/admin/evidence", params={"name": "~eve"}).status_code == 401
-    assert service.client.get("/api/admin/evidence", params={"name": "~eve"}, headers=key).json() == []
-    folder.mkdir()
-    found = {"user": "~eve", "peer_id": "peer-e", "what": "signed two different pieces of chunk 3", "step": 4}
-    (folder / "peer-e-4.json").write_text(json.dumps(found))
-    for name in ("~eve", "peer-e"):
-        answer = service.client.get("/api/admin/evidence", params={"name": name}, headers=key)
-        assert (answer.json(), answer.headers["cache-control"]) == ([found], "no-store")
+    told: dict[str, object] = {
+        "decisions": nothing | {"banned": ["asha"]},
+        "flags": [about | {"times": 1, "first": 50.0, "last": 50.0}],
+        "evidence": [proved],
+    }
+    answer = service.client.get(path, headers=key)
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json() == told[what.partition("?")[0]]

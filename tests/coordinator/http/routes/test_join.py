@@ -149,9 +149,8 @@ def test_the_hub_rejects_is_away_or_talks_nonsense(serve: Serve, hub_stand_in: H
     hub_stand_in.failing = 429
     assert service.refusal(token)[:2] == (503, "hub_away")
     hub_stand_in.failing = None
-    for garbled in (b"<html>", b"[]", b"{}", b'{"name": 3}', b'{"name": "~asha"}', b'{"name": "a", "orgs": [1]}'):
-        hub_stand_in.garbled = garbled
-        assert service.refusal(token)[:2] == (503, "hub_away")
+    hub_stand_in.garbled = b"<html>"
+    assert service.refusal(token)[:2] == (503, "hub_away")
     hub_stand_in.garbled = None
     hub_stand_in.away()
     assert service.refusal(token)[:2] == (503, "hub_away")
