@@ -30,7 +30,9 @@ class PauseOrders:
             SwarmError: the file there holds none.
         """
         self._path, self._lock = folder / PAUSES, threading.Lock()
-        self._paused = _read(self._path)
+        otherwise = "no orders to pause; restore the file, or remove it, so that all machines go on"
+        found = read_small(self._path, _File, otherwise)
+        self._paused = {user: frozenset(ids) for user, ids in found.paused.items()} if found else {}
 
     def is_paused(self, user: str, peer_id: str) -> bool:
         """Whether this machine of this user is to pause."""
@@ -54,9 +56,3 @@ class PauseOrders:
             written = _File(paused={name: sorted(ids) for name, ids in sorted(orders.items())})
             write_file(self._path, written.model_dump_json(indent=1) + "\n")
             self._paused = orders
-
-
-def _read(path: Path) -> dict[str, frozenset[str]]:
-    otherwise = "no orders to pause; restore the file, or remove it, so that all machines go on"
-    found = read_small(path, _File, otherwise)
-    return {user: frozenset(ids) for user, ids in found.paused.items()} if found else {}

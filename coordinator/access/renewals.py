@@ -60,17 +60,14 @@ class Renewals:
             shown = read_pass(body.pass_)
             oldest = clock.now() - VERIFIED_FOR
             check_pass(shown, context.authority.public_key, context.run.name, caller, oldest)
-        except ValidationError:
+        except (ValidationError, PassRefused) as error:
             count_refusal()
-            return Refused(error=Refusal.MALFORMED, message="the request is malformed")
-        except PassRefused as error:
-            count_refusal()
-            return Refused(error=Refusal.MALFORMED, message=str(error))
+            message = str(error) if isinstance(error, PassRefused) else "the request is malformed"
+            return Refused(error=Refusal.MALFORMED, message=message)
         if body.peer_id != str(caller):
             return Refused(error=Refusal.MALFORMED, message="peer_id is not the caller's")
         policy = access_policy(context)
-        refused = check_request(body, policy)
-        if refused is not None:
+        if refused := check_request(body, policy):
             return refused
         who = context.verified_users.get(body.peer_id) if shown.verified else None
         if shown.verified and who is None:

@@ -38,7 +38,9 @@ class RevokedKeys:
             SwarmError: the file there holds none.
         """
         self._path, self._lock = folder / REVOKED_KEYS, threading.Lock()
-        self._good_from = _read(self._path)
+        otherwise = "no revoked keys; restore the file, or remove it, so that all keys of the last 30 days are good"
+        found = read_small(self._path, _File, otherwise)
+        self._good_from = {(one.user, one.peer_id): one.good_from for one in found.revoked} if found else {}
 
     def good_from(self, user: str, peer_id: str | None) -> float:
         """Keys of this holder that were given before this time, in unix seconds, are good no longer."""
@@ -62,9 +64,3 @@ class RevokedKeys:
             content = [_Revocation(user=name, peer_id=one, good_from=time) for (name, one), time in good_from.items()]
             write_file(self._path, _File(revoked=content).model_dump_json(indent=1) + "\n")
             self._good_from = good_from
-
-
-def _read(path: Path) -> dict[tuple[str, str | None], float]:
-    otherwise = "no revoked keys; restore the file, or remove it, so that all keys of the last 30 days are good"
-    found = read_small(path, _File, otherwise)
-    return {(one.user, one.peer_id): one.good_from for one in found.revoked} if found else {}

@@ -53,7 +53,7 @@ class Metrics(Collector):
         if (newest := self._newest()) is not None:
             yield _gauge("checkpoint_step", "global step of the newest whole checkpoint", newest.state.step)
             with contextlib.suppress(ValueError):  # its time may have been edited
-                age = seconds_since(newest.state.saved_at, clock.now())
+                age = clock.now() - datetime.datetime.fromisoformat(newest.state.saved_at).timestamp()
                 yield _gauge("checkpoint_age_seconds", "seconds since the newest whole checkpoint was saved", age)
         yield from self._from_ledger()
 
@@ -89,12 +89,3 @@ def _gauge(name: str, what: str, value: float) -> Metric:
 
 def _counter(name: str, what: str, value: float) -> Metric:
     return CounterMetricFamily(f"sahaj_{name}", what, value)
-
-
-def seconds_since(saved_at: str, now: float) -> float:
-    """Seconds from an ISO 8601 time to `now`, in unix seconds.
-
-    Raises:
-        ValueError: it is no such time.
-    """
-    return now - datetime.datetime.fromisoformat(saved_at).timestamp()

@@ -12,7 +12,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from swarm.errors import StorageError
@@ -27,17 +27,16 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the s
 
 @dataclass(frozen=True)
 class Program:
-    """A wheel; `sha256` is of its content, in hexadecimal."""
+    """A wheel."""
 
     version: str
     file_name: str
     content: bytes
-    sha256: str
 
-    @classmethod
-    def of(cls, version: str, file_name: str, content: bytes) -> "Program":
-        """The program that this wheel is."""
-        return cls(version, file_name, content, hashlib.sha256(content).hexdigest())
+    @cached_property
+    def sha256(self) -> str:
+        """Of its content, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +54,7 @@ def this_program() -> Program:
         files[f"{about}/{name}"] = next(filter(None, map(installed.read_text, names)), "").encode()
     files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
     content = wheel(files, f"{about}/RECORD")
-    return Program.of(installed.version, f"{stem}-{TAG}.whl", content)
+    return Program(installed.version, f"{stem}-{TAG}.whl", content)
 
 
 def _files() -> Iterator[tuple[str, bytes]]:

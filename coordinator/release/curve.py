@@ -16,7 +16,7 @@ FEW = 40  # points that are marked one by one
 
 def picture(record: Record, run_name: str) -> dict[str, bytes]:
     """The picture as one file by its name, or none while no loss is known. A PNG: every page shows it."""
-    losses = [one.loss for one in (*record.steps, *record.evaluations)]
+    losses = [one.loss for one in record.steps] + [one.loss for one in record.evaluations]
     if not any(map(math.isfinite, losses)):
         return {}
     return {PNG: charts.draw(partial(paint, record, run_name), "png")}

@@ -37,6 +37,12 @@ TOKENS = "https://huggingface.co/settings/tokens"
 # what the Hub names when it refuses a model card
 CARD_ERROR = re.compile(r'README\.md|metadata|"(license|language|tags|datasets|widget|model-index)')
 
+NOT_ALLOWED = {  # by the status of the Hub's answer
+    401: "the Hub does not know the Hugging Face token",
+    403: "this Hugging Face token may not write there",
+    404: "the Hub shows no such repository to this token",
+}
+
 
 class ReleaseError(SahajError):
     """A release could not be written or read. It may work later."""
@@ -225,12 +231,11 @@ def check_name(name: str) -> None:
     Raises:
         NotAllowed: it is invalid.
     """
-    try:
+    with contextlib.suppress(HFValidationError):
         validate_repo_id(name)
-    except HFValidationError:
-        raise _invalid_name(name) from None
-    if name.count("/") != 1:
-        raise _invalid_name(name)
+        if name.count("/") == 1:
+            return
+    raise _invalid_name(name)
 
 
 def describe(error: BaseException, name: str) -> ReleaseError | None:
@@ -267,16 +272,12 @@ def _invalid_name(name: str) -> NotAllowed:
 
 
 def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
-    status = error.response.status_code
+    status = 404 if isinstance(error, RepositoryNotFoundError) else error.response.status_code
     way_out = f"make a token with write permission for it at {TOKENS} and give it with `hf auth login` or in HF_TOKEN"
     if error.server_message:
         way_out += f" (the Hub says: {in_a_line(error.server_message)})"
-    if isinstance(error, RepositoryNotFoundError) or status == 404:
-        return NotAllowed(f"{name}: the Hub shows no such repository to this token; {way_out}")
-    if status == 401:
-        return NotAllowed(f"{name}: the Hub does not know the Hugging Face token; {way_out}")
-    if status == 403:
-        return NotAllowed(f"{name}: this Hugging Face token may not write there; {way_out}")
+    if status in NOT_ALLOWED:
+        return NotAllowed(f"{name}: {NOT_ALLOWED[status]}; {way_out}")
     if status == 412:
         return ReleaseError(f"{name}: somebody else changed it in the meantime")
     if status == 429:

@@ -1,6 +1,5 @@
 """The cell of the notebook: a pinned program beside what the platform has, and clear words when it cannot be had."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -84,8 +83,7 @@ def program(served: tuple[str, Path]) -> Callable[..., Program]:
         files = dict.fromkeys(("app/__init__.py", "app/notebook/__init__.py"), b"")
         files["app/notebook/kernel.py"] = KERNEL.encode()
         path = make_wheel(served[1] / "program", DISTRIBUTION, VERSION, files, *needs)
-        content = path.read_bytes()
-        return Program(VERSION, path.name, content, hashlib.sha256(content).hexdigest())
+        return Program(VERSION, path.name, path.read_bytes())
 
     return make
 

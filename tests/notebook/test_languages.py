@@ -12,7 +12,7 @@ from coordinator.notebook.wheel import Program
 from swarm.language import NAMES, SOURCE, Language
 
 LINK = "https://run.example.org"
-PROGRAM = Program.of("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"")
+PROGRAM = Program("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"")
 OTHERS = sorted(NAMES.keys() - {SOURCE})
 
 

@@ -57,7 +57,7 @@ def test_the_command_writes_the_notebook_of_the_run_whose_program_may_be_another
     served: tuple[str, Path], tmp_path: Path
 ) -> None:
     url, folder = served
-    other = Program("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"", "0" * 64)
+    other = Program("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"")
     (folder / "api").mkdir()
     (folder / "api" / "run").write_text("{}")
     (folder / "join.ipynb").write_bytes(notebook_for(LINK, other, run="river"))

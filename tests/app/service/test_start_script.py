@@ -57,7 +57,7 @@ def test_the_script_of_the_run_gets_the_options_and_gives_the_status(curl: Path)
 
 def test_the_join_script_of_a_coordinator_starts_what_it_has_installed(curl: Path):
     link = "https://run.example.org"
-    program = Program.of("0.1.0", "one.whl", b"")
+    program = Program("0.1.0", "one.whl", b"")
     script = script_for(link, program, run="little").decode()
     (curl / "answer").write_text(script)
     (folder,) = re.findall(r"FOLDER=(program-little-\w+)", script)

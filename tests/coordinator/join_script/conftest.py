@@ -105,7 +105,7 @@ def make_program(served: Path, version: str) -> Program:
         "sahaj_swarm-7.1.0.dist-info/entry_points.txt": b"[console_scripts]\nsahaj = app.cli:main\n",
     }
     path = make_wheel(served / "program", "sahaj-swarm", "7.1.0", files, "torch>=2.6")
-    return Program.of("7.1.0", path.name, path.read_bytes())
+    return Program("7.1.0", path.name, path.read_bytes())
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class Spoken(Language):
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
 def test_it_is_valid_in_every_language(shell: list[str], code: str, tmp_path: Path) -> None:
     script = tmp_path / "join.sh"
-    script.write_bytes(script_for("https://run.example.org", Program.of("1", "one.whl", b""), run=RUN, language=code))
+    script.write_bytes(script_for("https://run.example.org", Program("1", "one.whl", b""), run=RUN, language=code))
     checked = subprocess.run([*shell, "-n", str(script)], check=False, capture_output=True, text=True)
     assert checked.stderr == ""
 
