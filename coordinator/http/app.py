@@ -16,7 +16,7 @@ from coordinator.http.metrics import Metrics
 from coordinator.http.request_limits import RequestLimits
 from coordinator.http.responses import CACHE_SECONDS, Problem, ProblemFound, problem_response
 from coordinator.http.routes.admin import admin_routes
-from coordinator.http.routes.downloads import download_routes, tokenizer_files
+from coordinator.http.routes.downloads import describe_files, download_routes, tokenizer_files
 from coordinator.http.routes.experts import expert_routes
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
@@ -53,7 +53,7 @@ def make_app(context: ServiceContext) -> FastAPI:
         redoc_url=None,
     )
     files = tokenizer_files(context.tokenizer_folder)
-    tokenizer = [file.about for file in files.values()]
+    tokenizer = describe_files(files)
     avatars: Avatars = Remembered(MOST_USERS, time.monotonic)
     progress = Cached(context.ledger.progress, CACHE_SECONDS)
     totals = Cached(context.ledger.totals, CACHE_SECONDS)

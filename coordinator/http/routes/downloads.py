@@ -4,7 +4,7 @@ They are held in memory: their digests stay true, and no request reads a path.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -20,15 +20,7 @@ from swarm.access.join_messages import TOKENIZER_SUFFIXES, TokenizerFile
 from swarm.errors import TokenizerError
 
 
-@dataclass(frozen=True)
-class ServedFile:
-    """A file of the run's tokenizer."""
-
-    about: TokenizerFile
-    content: bytes
-
-
-def tokenizer_files(folder: Path) -> dict[str, ServedFile]:
+def tokenizer_files(folder: Path) -> dict[str, bytes]:
     """The files in a tokenizer's folder, by name.
 
     Raises:
@@ -41,15 +33,18 @@ def tokenizer_files(folder: Path) -> dict[str, ServedFile]:
         raise TokenizerError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
     if not contents:
         raise TokenizerError(f"{folder}: no tokenizer files; make them with `sahaj tokenizer train`")
-    return {
-        name: ServedFile(
-            TokenizerFile(name=name, sha256=hashlib.sha256(content).hexdigest(), size=len(content)), content
-        )
-        for name, content in contents.items()
-    }
+    return contents
 
 
-def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> APIRouter:
+def describe_files(files: Mapping[str, bytes]) -> list[TokenizerFile]:
+    """What a trainer checks them by."""
+    return [
+        TokenizerFile(name=name, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+        for name, content in files.items()
+    ]
+
+
+def download_routes(context: RunContext, tokenizer: Mapping[str, bytes]) -> APIRouter:
     """GET only; what is served does not change while the coordinator runs."""
     router = APIRouter(tags=["join"])
     ours = this_program()  # as it is now: its files may change while the coordinator runs
@@ -79,25 +74,24 @@ def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> AP
     def program(name: str, request: Request) -> Response:
         """The program of this coordinator, as a wheel for pip, and `constraints.txt`: versions that were tested."""
         if name == script.CONSTRAINTS.name:
-            return _file_response(pins, hashlib.sha256(pins).hexdigest(), "text/plain; charset=utf-8", request)
+            return _file_response(pins, "text/plain; charset=utf-8", request)
         if name != ours.file_name:
             return problem_response(Problem.NOT_FOUND, f"the program of this run is {ours.file_name}")
-        return _file_response(ours.content, ours.sha256, "application/zip", request)
+        return _file_response(ours.content, "application/zip", request)
 
     @router.get("/api/tokenizer/{name}", response_class=Response, responses=NOT_FOUND)
     def tokenizer_file(name: str, request: Request) -> Response:
         """One file of the run's tokenizer."""
-        file = tokenizer.get(name)
-        if file is None:
+        if name not in tokenizer:
             return problem_response(Problem.NOT_FOUND, "the run's tokenizer has no such file")
-        return _file_response(file.content, file.about.sha256, "application/octet-stream", request)
+        return _file_response(tokenizer[name], "application/octet-stream", request)
 
     return router
 
 
-def _file_response(content: bytes, sha256: str, media_type: str, request: Request) -> Response:
+def _file_response(content: bytes, media_type: str, request: Request) -> Response:
     """The file, or status 304 if the client has it."""
-    tag = f'"{sha256}"'
+    tag = f'"{hashlib.sha256(content).hexdigest()}"'
     headers = cache_headers(LONG_CACHE_SECONDS) | {"ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

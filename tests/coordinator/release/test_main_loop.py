@@ -30,6 +30,11 @@ from tests.support.waiting import PATIENCE, wait_until
 from trainer.model import build_model
 
 
+@pytest.fixture(autouse=True)
+def the_loop_looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.02)
+
+
 def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
     run: RunFile,
     ledger: Ledger,
@@ -37,7 +42,6 @@ def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
     state_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
 
     def broken(**_: object) -> int:
         raise LedgerBroken("ledger ledger.db: a page is malformed; the file is broken")
@@ -54,7 +58,6 @@ def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
 def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     said = list[str]()
     context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     known, is_away = ledger.totals().samples, threading.Event()
@@ -84,14 +87,8 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
 
 
 def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
-    hub: HubStandIn,
-    run: RunFile,
-    ledger: Ledger,
-    tokenizer: PreTrainedTokenizerFast,
-    state_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hub: HubStandIn, run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, state_folder: Path
 ):
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     settings = run.coordinator.model_copy(update={"checkpoint_every": 10, "keep_checkpoints": 1})
     run = run.model_copy(update={"coordinator": settings})
     said: list[str] = []
@@ -156,9 +153,8 @@ class Offered:
 
 
 def test_a_checkpoint_is_offered_for_release_once_it_has_the_states_of_experts_and_the_loop_does_not_wait(
-    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ):
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     settings = run.coordinator.model_copy(update={"checkpoint_every": 10})
     run = run.model_copy(update={"coordinator": settings})
     said, swarm = list[str](), Swarm(build_model(run, tokenizer))
@@ -183,9 +179,7 @@ def test_a_checkpoint_that_waited_when_the_coordinator_was_killed_is_offered_onc
     tokenizer: PreTrainedTokenizerFast,
     state_folder: Path,
     make_checkpoint: MakeCheckpoint,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.01)
     offered, states = Offered(), HeldStates()
     states.pending = frozenset({make_checkpoint(10).path})
     context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
@@ -195,9 +189,8 @@ def test_a_checkpoint_that_waited_when_the_coordinator_was_killed_is_offered_onc
 
 
 def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_counted(
-    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ):
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     said = list[str]()
     context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     with Running(context, swarm, tokenizer, held_out) as running:
@@ -223,9 +216,8 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
 
 
 def test_what_a_rollback_is_about_to_undo_is_no_checkpoint(
-    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.01)
     said = list[str]()
     context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
     turns = threading.Semaphore(0)
