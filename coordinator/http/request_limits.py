@@ -108,21 +108,19 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | Response:
     if not announced.isdecimal() or int(announced) > LARGEST_BODY:
         return _refused(f"a request may have at most {LARGEST_BODY} bytes, this one has {announced[:20]}", 413)
     body = bytearray()
-    deadline = asyncio.get_running_loop().time() + BODY_PATIENCE
-    while True:
-        left = deadline - asyncio.get_running_loop().time()
-        try:
-            async with within(max(0.0, left)):
+    try:
+        async with within(BODY_PATIENCE):
+            while True:
                 message = await receive()
-        except asyncio.TimeoutError:
-            return _refused(f"the request did not arrive within {BODY_PATIENCE:.0f} s", 408)
-        if message["type"] != "http.request":
-            return _refused("the request broke off", 400)
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            return _refused(f"a request may have at most {LARGEST_BODY} bytes", 413)
-        if not message.get("more_body", False):
-            return bytes(body)
+                if message["type"] != "http.request":
+                    return _refused("the request broke off", 400)
+                body += message.get("body", b"")
+                if len(body) > LARGEST_BODY:
+                    return _refused(f"a request may have at most {LARGEST_BODY} bytes", 413)
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except asyncio.TimeoutError:
+        return _refused(f"the request did not arrive within {BODY_PATIENCE:.0f} s", 408)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
