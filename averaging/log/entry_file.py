@@ -6,7 +6,6 @@ some bytes, the next whole line tells where to go on.
 """
 
 import base64
-import bisect
 import itertools
 import logging
 import zlib
@@ -216,9 +215,11 @@ def missing_in(path: Path) -> list[Gap]:
     for _, _, record in _records(path, 0):
         header = record.entry.header
         steps[header.digest], named[header.previous] = header.step, header.step - 1
-    known = [0, *sorted(steps.values())]
-    gaps = [Gap(step, one, known[bisect.bisect_left(known, step) - 1]) for one, step in named.items() if step > 0]
-    return [gap for gap in gaps if gap.digest and gap.digest not in steps]
+    missing = [(step, one) for one, step in named.items() if step > 0 and one and one not in steps]
+    return [
+        Gap(step, one, above=max((known for known in steps.values() if known < step), default=0))
+        for step, one in missing
+    ]
 
 
 def newest_step(path: Path) -> int | None:

@@ -102,9 +102,8 @@ class CatchingUp:
             self._abandoned |= self.wanted()
             self._log, self.entries = None, []  # the peers that have all of it are gone
         self._want(now)
-        if not self._claims or now < self._asked_at + self._timeouts.fetch:
-            return
-        if (self.entries or self._log or self._trust.proof) and now < self._asked_at + 5 * self._timeouts.fetch:
+        is_busy = self.has_found or self._trust.proof is not None
+        if not self._claims or now < self._asked_at + (5 if is_busy else 1) * self._timeouts.fetch:
             return
         heads = (claim.head for claim in self._claims.values())
         best = functools.reduce(lambda best, head: head if supersedes(head, best) else best, heads)
