@@ -41,6 +41,12 @@ class Releasing:
         self.releasers.append(releaser)
         return releaser
 
+    def open_until(self, what: str, **changes: Any) -> None:
+        """Until a releaser has said this."""
+        self.open(**changes)
+        self.wait_for(what)
+        self.releasers[-1].finish()
+
     def offer(self) -> frozenset[Path]:
         return self.releasers[-1].offer(list_checkpoints(self.context.checkpoints))
 
@@ -79,14 +85,10 @@ def test_a_restarted_coordinator_releases_what_is_missing_and_nothing_twice(
     make_checkpoint(100)
     releasing.open().finish(0.0)
     releasing.releasers[-1]._thread.join(PATIENCE)
-    releasing.open()
-    releasing.wait_for("global step 100: released")
-    releasing.releasers[-1].finish()
+    releasing.open_until("global step 100: released")
     releasing.said.clear()
     make_checkpoint(120)
-    releasing.open()
-    releasing.wait_for("Checkpoints are released at")
-    releasing.releasers[-1].finish()
+    releasing.open_until("Checkpoints are released at")
     assert len(repository(hub).revisions) == 2
 
 
@@ -161,13 +163,12 @@ def test_nothing_is_written_over_another_runs_release(
     hub: HubStandIn, releasing: Releasing, make_checkpoint: MakeCheckpoint
 ):
     make_checkpoint(100)
-    releasing.open()
-    releasing.wait_for("global step 100: released")
-    releasing.releasers[-1].finish()
+    releasing.open_until("global step 100: released")
     make_checkpoint(200)
-    releasing.open(fingerprint=Fingerprint((("model", "large"),)))
-    releasing.wait_for(f"{REPO} holds a release of a run of this name with other settings; choose another release.repo")
-    releasing.releasers[-1].finish()
+    releasing.open_until(
+        f"{REPO} holds a release of a run of this name with other settings; choose another release.repo",
+        fingerprint=Fingerprint((("model", "large"),)),
+    )
     assert len(repository(hub).revisions) == 2
 
 
@@ -175,9 +176,7 @@ def test_a_run_that_has_begun_anew_does_not_go_back_on_the_hub(
     hub: HubStandIn, releasing: Releasing, make_checkpoint: MakeCheckpoint
 ):
     make_checkpoint(300)
-    releasing.open()
-    releasing.wait_for("global step 300: released")
-    releasing.releasers[-1].finish()
+    releasing.open_until("global step 300: released")
     prune_all(releasing.context.checkpoints)
     make_checkpoint(100)
     releasing.open()
@@ -198,15 +197,11 @@ def test_a_tag_that_was_lost_with_the_coordinator_is_given_by_the_next_one(
 ):
     make_checkpoint(310)
     hub.repositories.troubles.extend([("POST .*/tag/", 500)] * 1000)
-    releasing.open()
-    releasing.wait_for("problem: ")
-    releasing.releasers[-1].finish()
+    releasing.open_until("problem: ")
     assert len(repository(hub).revisions) == 2 and not repository(hub).tags
     hub.repositories.troubles.clear()
     releasing.said.clear()
-    releasing.open()
-    releasing.wait_for("Checkpoints are released at")
-    releasing.releasers[-1].finish()
+    releasing.open_until("Checkpoints are released at")
     assert repository(hub).tags == {"step-310": repository(hub).head.oid} and len(repository(hub).revisions) == 2
 
 

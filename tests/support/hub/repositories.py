@@ -15,17 +15,16 @@ Role = Literal["read", "write", "fineGrained"]
 
 @dataclass(frozen=True)
 class Account:
-    """Who a token belongs to. `permissions` are those of a fine-grained token."""
+    """Who a token belongs to; a fine-grained one has no permissions."""
 
     name: str
     organizations: tuple[str, ...] = ()
     role: Role = "fineGrained"
-    permissions: tuple[str, ...] = ()
     kind: Literal["user", "org"] = "user"
 
     def may_write(self, owner: str) -> bool:
         """Whether the token may change the repositories of a user or an organization."""
-        return self.is_member(owner) and (self.role == "write" or "repo.write" in self.permissions)
+        return self.is_member(owner) and self.role == "write"
 
     def is_member(self, name: str) -> bool:
         """Whether the token sees what is private in a repository, or of a user or an organization."""

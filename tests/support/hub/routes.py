@@ -156,13 +156,6 @@ def _refs(house: House, found: re.Match[str], asked: Asked) -> Answer:
     return Answer.json({"branches": [head], "tags": tags, "converts": [], "pullRequests": []})
 
 
-def _commits(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    repository = house.repository(found)
-    assert repository is not None
-    told = [{"id": one.oid, "title": one.title, "message": one.message} for one in reversed(repository.revisions)]
-    return Answer.json([one | {"date": moment(), "authors": [{"user": "somebody"}]} for one in told])
-
-
 def _info(house: House, found: re.Match[str], asked: Asked) -> Answer:
     repository = house.repository(found)
     assert repository is not None
@@ -240,7 +233,6 @@ _ROUTES: tuple[tuple[str, str, Route, bool], ...] = (
     ("POST", f"/api/models/{NAME}/commit/main", _commit, True),
     ("POST", f"/api/models/{NAME}/tag/(?P<revision>[^/]+)", _tag, True),
     ("GET", f"/api/models/{NAME}/refs", _refs, False),
-    ("GET", f"/api/models/{NAME}/commits/main", _commits, False),
     ("GET", f"/api/models/{NAME}/tree/(?P<revision>[^/]+)(?P<path>/.*)?", _tree, False),
     ("GET", f"/api/models/{NAME}/revision/(?P<revision>[^/]+)", _info, False),
     ("GET", f"/api/models/{NAME}", _info, False),

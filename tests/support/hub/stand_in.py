@@ -46,16 +46,11 @@ class HubStandIn:
         return f"http://127.0.0.1:{self._port}"
 
     def add(
-        self,
-        name: str,
-        *organizations: str,
-        role: Role = "fineGrained",
-        permissions: tuple[str, ...] = (),
-        kind: Literal["user", "org"] = "user",
+        self, name: str, *organizations: str, role: Role = "fineGrained", kind: Literal["user", "org"] = "user"
     ) -> str:
         """A new token of a user; one may have several."""
         token = "hf_" + secrets.token_hex(17)
-        self.accounts[token] = Account(name, organizations, role, permissions, kind)
+        self.accounts[token] = Account(name, organizations, role, kind)
         return token
 
     def revoke(self, token: str) -> None:
@@ -108,9 +103,7 @@ def whoami(account: Account) -> dict[str, object]:
         "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(0)),
     }
     if account.role == "fineGrained":
-        entity = {"_id": _id(account.name), "type": "user", "name": account.name}
-        scoped = [{"entity": entity, "permissions": list(account.permissions)}] if account.permissions else []
-        access["fineGrained"] = {"canReadGatedRepos": False, "global": [], "scoped": scoped}
+        access["fineGrained"] = {"canReadGatedRepos": False, "global": [], "scoped": []}
     if account.kind == "org":
         return {"type": "org", "id": _id(account.name), "name": account.name, "auth": {"type": "access_token"}}
     return {
@@ -119,10 +112,6 @@ def whoami(account: Account) -> dict[str, object]:
         "name": account.name,
         "fullname": f"{account.name} the private",
         "email": f"{account.name}@private.example",
-        "emailVerified": True,
-        "canPay": False,
-        "periodEnd": None,
-        "isPro": False,
         "avatarUrl": f"/avatars/{_id(account.name)}.svg",
         "orgs": [
             {
@@ -130,12 +119,7 @@ def whoami(account: Account) -> dict[str, object]:
                 "id": _id(name),
                 "name": name,
                 "fullname": name.title(),
-                "email": None,
-                "canPay": False,
-                "periodEnd": None,
-                "avatarUrl": f"/avatars/{_id(name)}.svg",
                 "roleInOrg": "contributor",
-                "isEnterprise": False,
             }
             for name in account.organizations
         ],
