@@ -73,7 +73,6 @@ class Connection:
         self._transport: Transport | None = None
         self._session = ""
         self._discovery: Discovery | None = None
-        self._puncher: HolePuncher | None = None
         self._tasks = Tasks()
         self._changing = asyncio.Lock()
 
@@ -89,17 +88,16 @@ class Connection:
             one = self._membership
             self._p2p = await join_daemon(one.dht)
             self._session, received = me.session, partial(shell.received, me.session)
-            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
-            await self._transport.start()
-            self._discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
-            self._puncher = HolePuncher(self._p2p, self._discovery, accepts=me.reachable, tell=shell.connected)
-            await self._puncher.start()
-            gate = one.gate
-            tell = self._discovery.keep(lambda found: shell.contacts(found.values(), gate.notices.on_probation))
-            watch = self._watch(self._transport, self._discovery, shell)
+            transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
+            self._transport = transport
+            await transport.start()
+            self._discovery = discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
+            keeping = discovery.keep(lambda found: shell.contacts(found.values(), one.gate.notices.on_probation))
             self._tasks = Tasks(shell.fail)
-            self._tasks.begin(tell)
-            self._tasks.begin(watch)
+            self._tasks.begin(keeping)
+            self._tasks.begin(self._watch(transport, discovery, shell))
+            if not me.reachable:
+                self._tasks.begin(HolePuncher(self._p2p, transport, discovery, shell.connected).run())
 
     def send(self, session: str, to: str, message: Message, payload: Payload = None) -> None:
         """Send a message some time soon, or never; never if it is of another session than the open one."""
@@ -133,9 +131,7 @@ class Connection:
 
     async def _close(self) -> None:
         await self._tasks.cancel()
-        if self._puncher is not None:
-            await self._puncher.stop()
         if self._transport is not None:
             await self._transport.stop()
             await self._p2p.shutdown()
-        self._transport, self._discovery, self._puncher = None, None, None
+        self._transport, self._discovery = None, None

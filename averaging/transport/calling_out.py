@@ -15,7 +15,6 @@ from swarm.dht.multiaddrs import quic_host
 
 MOST_SEEN = 2  # addresses that are told: of IPv4 and of IPv6, or the two of a router that has changed its port
 MOST_HOME = 2  # addresses in the home network
-MOST_OBSERVERS = 32  # sessions whose word is remembered
 FIRST_PAUSE, LONGER, LONGEST_PAUSE = 8.0, 1.5, 300.0  # seconds between two calls; a daemon's own pause is 5 s
 MOST_CALLED = 64  # peers; in larger swarms enough others can be reached
 
@@ -40,37 +39,22 @@ def checked(seen: Iterable[str], home: Iterable[str]) -> Whereabouts:
     return Whereabouts(tuple(one for one in map(_plain, seen) if one is not None), tuple(homes))
 
 
-class Whereabout:
-    """Where this peer is, as far as others have said."""
+def whereabouts(said: Iterable[str], visible: Iterable[str]) -> Whereabouts:
+    """What a peer tells others of itself, without what is no address of QUIC.
 
-    def __init__(self) -> None:
-        self._told: dict[str, str] = {}  # the newest address by session
+    Those that most have seen come first, so that one liar among three cannot send others elsewhere. A public address
+    that the daemon names is this machine's own, or was opened by the router for it (UPnP, NAT-PMP).
 
-    def seen_by(self, session: str, address: str) -> None:
-        """Another peer says where it sees us; what is no address of QUIC does not count."""
-        plain = _plain(address)
-        if plain is None:
-            return
-        self._told.pop(session, None)
-        self._told[session] = plain
-        for oldest in list(self._told)[:-MOST_OBSERVERS]:
-            del self._told[oldest]
-
-    def keep(self, listed: Collection[str]) -> None:
-        """Forget what sessions have said that are there no longer: a line's address may change."""
-        self._told = {session: address for session, address in self._told.items() if session in listed}
-
-    def told(self, visible: Iterable[str]) -> Whereabouts:
-        """What others are told; `visible`: addresses that our libp2p daemon names.
-
-        Those that most have seen come first, so that one liar among three cannot send others elsewhere. A public
-        address that the daemon names is this machine's own, or was opened by the router for it (UPnP, NAT-PMP).
-        """
-        plain = [one for one in map(_plain, visible) if one is not None]
-        opened = [one for one in plain if _is_public(one)]
-        seen = [address for address, _ in Counter(self._told.values()).most_common(MOST_SEEN)]
-        home = [one for one in plain if _is_home(one)]
-        return Whereabouts(tuple(dict.fromkeys([*opened, *seen]))[:MOST_SEEN], tuple(home[:MOST_HOME]))
+    Args:
+        said: at which addresses others see it.
+        visible: addresses that its libp2p daemon names.
+    """
+    plain = [one for one in map(_plain, visible) if one is not None]
+    opened = [one for one in plain if _is_public(one)]
+    counts = Counter(one for one in map(_plain, said) if one is not None)
+    seen = [address for address, _ in counts.most_common(MOST_SEEN)]
+    home = [one for one in plain if _is_home(one)]
+    return Whereabouts(tuple(dict.fromkeys([*opened, *seen]))[:MOST_SEEN], tuple(home[:MOST_HOME]))
 
 
 @dataclass

@@ -25,7 +25,7 @@ class Limits:
     receiving_from_a_peer: int = 16 * 2**20
     streams: int = 2000
     streams_of_a_peer: int = 8
-    strangers: int = 256  # streams without a hello yet
+    strangers: int = 256  # streams without a hello yet, of which the oldest has to go
     hello: float = 15.0  # to open a stream, and to say hello
     idle: float = 60.0  # after which the streams of a silent peer are closed
     stall: float = 60.0  # for a frame to arrive, and as many more as `slowest` allows

@@ -29,6 +29,7 @@ class Remote:
             Lane.BULK: Outbox(limits.bulk_queue, limits.queue_entries, limits.bulk_frame),
         }
         self.shown: bytes | None = None  # its pass; None: it has not said hello yet
+        self.sees_us_at = ""  # a multiaddr, as it says; empty: it has said none
         self.streams: set[Stream] = set()
         self.opening: set[Lane] = set()
         self._pauses = dict.fromkeys(Lane, limits.first_retry)  # after the next failure, in seconds

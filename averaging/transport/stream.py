@@ -17,7 +17,6 @@ from averaging.transport.limits import Budget, Limits
 from averaging.transport.window import SMALLEST, Window
 from averaging.transport.wire_format import (
     BULKY,
-    LONGEST_HELLO,
     SLICE,
     FrameKind,
     FrameRefused,
@@ -30,6 +29,7 @@ from averaging.transport.wire_format import (
     receipt,
     unpack,
 )
+from swarm.access.greeting import LONGEST_HELLO
 
 logger = get_logger(__name__)
 

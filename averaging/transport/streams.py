@@ -14,10 +14,9 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from hivemind.p2p import P2P, PeerID
-from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
+from hivemind.p2p.p2p_daemon_bindings.datastructures import StreamInfo
 from hivemind.utils import get_logger
 
 from averaging.bandwidth import OwnLine
@@ -28,25 +27,25 @@ from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire_format import (
     BULKY,
-    REFUSALS,
+    VERSION,
     FrameKind,
     FrameRefused,
-    Greeting,
-    Hello,
     Lane,
     frame,
+    is_session_of,
     read_hello,
     read_hello_body,
 )
 from swarm.access.gate import Gate
+from swarm.access.greeting import REFUSALS, UNREACHED, Greeting, Hello, Strangers
 from swarm.access.refusals import NoRoom, count_refusal, is_blocked
+from swarm.dht.multiaddrs import printed
 from swarm.tasks import Tasks, within
 
 logger = get_logger(__name__)
 
 HANDLES = {lane: f"sahaj.{lane.value}" for lane in Lane}
 LASTING = 5.0  # seconds; a stream that does not last for as long was no success
-UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 Deliver = Callable[[str, Message, bytes | None], None]  # session, message, payload
 
@@ -74,9 +73,9 @@ class Transport:
     ):
         self._p2p, self._gate, self._deliver, self._limits = p2p, gate, deliver, limits
         self._line = line or OwnLine()
-        self._greeting = Greeting(gate, run, session)
+        self._greeting = Greeting(gate, VERSION, run, session)
         self._remotes: dict[str, Remote] = {}  # by session
-        self._strangers = 0
+        self._strangers = Strangers(limits.strangers, limits.streams_of_a_peer)
         self._budget = Budget(limits.receiving, limits.receiving_from_a_peer)
         self._tasks = Tasks()
 
@@ -123,29 +122,48 @@ class Transport:
         """Bytes of bulk that have come over the streams that there are, unfinished messages included, by session."""
         return {session: remote.received_bytes for session, remote in self._remotes.items() if remote.streams}
 
+    @property
+    def seen(self) -> dict[str, str]:
+        """At which address (a multiaddr) others see this peer, by session."""
+        return {session: remote.sees_us_at for session, remote in self._remotes.items() if remote.sees_us_at}
+
     def _remote(self, session: str) -> Remote:
         if session not in self._remotes:
             self._remotes[session] = Remote(session, self._limits)
         return self._remotes[session]
 
+    def _hello(self, info: StreamInfo | None = None) -> bytes:
+        """Ours. The first one on a stream tells the other side at which address we see it: its router may change it."""
+        seen = printed([info.addr]) if info is not None else []
+        return frame(FrameKind.HELLO, pack(self._greeting.hello(*seen)))
+
     def _greeted(self, hello: Hello, peer_id: PeerID) -> Remote:
-        """The session that said hello; others of its peer are over."""
+        """The session that said hello; others of its peer are over.
+
+        Raises:
+            one of REFUSALS: this is no session of that peer in this run.
+        """
+        self._greeting.check(hello, peer_id)
+        if not is_session_of(hello.session, peer_id.to_base58()):
+            raise FrameRefused(f"session {hello.session!r:.80} is not its own")
         for other in list(self._remotes.values()):
             if other.peer_id == peer_id and other.session != hello.session:
                 self._forget(other)
         remote = self._remote(hello.session)
-        remote.shown = hello.shown
+        remote.shown, remote.sees_us_at = hello.shown, hello.seen or remote.sees_us_at
         return remote
 
     # -- streams that others open
 
-    async def _accept(self, lane: Lane, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, lane: Lane, info: StreamInfo, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.keep(task)
         try:
             remote = await self._welcomed(info.peer_id, reader)
-            writer.write(frame(FrameKind.HELLO, self._greeting.hello))
+            writer.write(self._hello(info))
             await self._serve(remote, lane, reader, writer)
         except NoRoom as error:
             logger.debug(f"no room for {info.peer_id}: {error}")
@@ -155,21 +173,12 @@ class Transport:
             writer.transport.abort()
 
     async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> Remote:
-        its = sum(len(one.streams) for one in self._remotes.values() if one.peer_id == peer_id)
-        total = sum(len(one.streams) for one in self._remotes.values())
-        limits = self._limits
-        if its >= limits.streams_of_a_peer:
-            raise FrameRefused(f"too many streams: {its} of it")
-        if self._strangers >= limits.strangers or total >= limits.streams:
-            raise NoRoom(f"too many streams: {total} in all, {self._strangers} without a hello")
-        self._strangers += 1
-        try:
-            hello = await read_hello(reader, limits.hello)
-        finally:
-            self._strangers -= 1
-        self._greeting.check(hello, peer_id)
+        if sum(len(one.streams) for one in self._remotes.values()) >= self._limits.streams:
+            raise NoRoom("too many streams")
+        with self._strangers.one(peer_id):
+            hello = await read_hello(reader, self._limits.hello)
         remote = self._greeted(hello, peer_id)
-        if len(remote.streams) >= limits.streams_of_a_peer:  # others have said hello in the meantime
+        if len(remote.streams) >= self._limits.streams_of_a_peer:
             raise FrameRefused(f"too many streams: {len(remote.streams)} of it")
         return remote
 
@@ -205,11 +214,10 @@ class Transport:
     async def _connected(self, remote: Remote, lane: Lane) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         limits = self._limits
         async with within(limits.hello):
-            _, reader, writer = await self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
+            info, reader, writer = await self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
         try:
-            writer.write(frame(FrameKind.HELLO, self._greeting.hello))
+            writer.write(self._hello(info))
             hello = await read_hello(reader, limits.hello)
-            self._greeting.check(hello, remote.peer_id)
             if self._greeted(hello, remote.peer_id) is not remote:
                 raise FrameRefused(f"its peer is {hello.session} now, or it was shut out in the meantime")
         except BaseException:
@@ -247,19 +255,16 @@ class Transport:
             remote.ended(lane, has_lasted=time.monotonic() >= since + LASTING)
 
     def _renewed(self, remote: Remote, body: bytes) -> None:
-        hello = read_hello_body(body)
-        self._greeting.check(hello, remote.peer_id)
-        if hello.session != remote.session:
+        if self._greeted(read_hello_body(body), remote.peer_id) is not remote:
             raise FrameRefused("another session on the same stream")
-        remote.shown = hello.shown
 
     async def _tend(self) -> None:
         """Close what is silent, stuck or shut out, try again what failed, and show a renewed pass."""
-        hello = self._greeting.hello
+        hello = self._hello()
         while True:
             await asyncio.sleep(self._limits.tend)
             try:
-                before, hello = hello, self._greeting.hello
+                before, hello = hello, self._hello()
                 for remote in list(self._remotes.values()):
                     self._tend_to(remote, is_renewed=hello != before)
             except Exception:
@@ -283,7 +288,7 @@ class Transport:
                 self._reach(remote, lane)
         if is_renewed:
             for stream in remote.on(Lane.CONTROL):
-                stream.say(frame(FrameKind.HELLO, self._greeting.hello))
+                stream.say(self._hello())
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""

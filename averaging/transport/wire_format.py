@@ -15,15 +15,11 @@ import struct
 from enum import Enum, IntEnum
 from typing import Any, Union, cast
 
-from hivemind.p2p import PeerID
-
 from averaging.log import packing
 from averaging.log.header import Farewell
 from averaging.protocol.buffers import MOST_OFFERED
 from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
-from swarm.access.gate import Gate
-from swarm.access.passes import PassRefused
-from swarm.access.refusals import is_blocked
+from swarm.access.greeting import LONGEST_HELLO, Hello
 from swarm.access.user_names import is_one_line
 from swarm.tasks import within
 
@@ -48,8 +44,7 @@ _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in
 _MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
-VERSION = 12  # of everything that peers tell each other
-LONGEST_HELLO = 2048  # bytes
+VERSION = 13  # of everything that peers tell each other
 SLICE = 32 * 2**10  # bytes of a message that go at once, at most
 _HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
 
@@ -133,7 +128,7 @@ class Lane(str, Enum):
 class FrameKind(IntEnum):
     """What a frame is."""
 
-    HELLO = 0  # who speaks; later on, with a renewed pass
+    HELLO = 0  # who speaks (`swarm.access.greeting`); later on, with a renewed pass
     MESSAGE = 1  # the length of one, whose slices follow
     RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; a last one is taken in
     SLICE = 3
@@ -141,18 +136,6 @@ class FrameKind(IntEnum):
 
 class FrameRefused(ValueError):
     """A frame that no honest peer sends."""
-
-
-REFUSALS = (ValueError, PassRefused)  # of what a peer sends
-
-
-class Hello(packing.Packed, frozen=True, forbid_unknown_fields=False):
-    """Who speaks on a stream: the body of its first frame. Later versions may say more."""
-
-    version: int
-    run: str  # fingerprint
-    session: str
-    shown: bytes  # a pass
 
 
 def read_hello_body(body: bytes) -> Hello:
@@ -220,28 +203,3 @@ async def read_hello(reader: asyncio.StreamReader, seconds: float) -> Hello:
         if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
             raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
         return read_hello_body(await reader.readexactly(size))
-
-
-class Greeting:
-    """Makes our hello, and checks those of others."""
-
-    def __init__(self, gate: Gate, run: str, session: str):
-        self._gate, self._run, self.session = gate, run, session
-
-    @property
-    def hello(self) -> bytes:
-        """Ours, with the newest pass."""
-        return packing.pack(Hello(VERSION, self._run, self.session, self._gate.own.to_bytes()))
-
-    def check(self, hello: Hello, peer_id: PeerID) -> None:
-        """Raises FrameRefused or PassRefused if this is no session of that peer in this run."""
-        if is_blocked(peer_id):
-            raise FrameRefused("it was refused too often")
-        if (hello.version, hello.run) != (VERSION, self._run):
-            theirs = f"version {hello.version} in run {hello.run!r:.80}"
-            raise FrameRefused(f"it speaks {theirs}, we speak {VERSION} in {self._run}")
-        if not is_session_of(hello.session, peer_id.to_base58()):
-            raise FrameRefused(f"session {hello.session!r:.80} is not its own")
-        if hello.session == self.session:
-            raise FrameRefused("it is this session itself")
-        self._gate.admit(peer_id, hello.shown)

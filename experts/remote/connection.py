@@ -3,18 +3,16 @@
 import asyncio
 
 from hivemind.p2p import P2P, PeerID
-from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 
 from experts.codec import encoded_bytes
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.state import longest_state
 from experts.remote import wire
-from experts.remote.greeting import HANDLE, Greeting
-from experts.remote.wire import Answer, Hello, Kind, Part, Request
-from swarm.access.passes import PassRefused
+from experts.remote.wire import HANDLE, Answer, Kind, Part, Request
+from swarm.access.greeting import LONGEST_HELLO, REFUSALS, UNREACHED, Greeting, Hello
 from swarm.tasks import within
 
-FAILURES = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ValueError, PassRefused)
+FAILURES = (*UNREACHED, *REFUSALS)
 OPENING = 15.0  # seconds until the host is reached and has said hello
 
 
@@ -76,8 +74,8 @@ class HostConnection:
     async def _open(self) -> asyncio.StreamWriter:
         _, reader, writer = await self._p2p.call_binary_stream_handler(self.peer_id, HANDLE)
         try:
-            writer.write(wire.message(self._greeting.hello))
-            hello, _ = await wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, seconds=60.0)
+            writer.write(wire.message(self._greeting.hello()))
+            hello, _ = await wire.read_message(reader, Hello, LONGEST_HELLO, 0, seconds=60.0)
             self._greeting.check(hello, self.peer_id)
         except BaseException:
             writer.transport.abort()

@@ -21,9 +21,9 @@ from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
 from experts.remote.connection import HostConnection
 from experts.remote.copying import Copying, CopyTimes
-from experts.remote.greeting import Greeting
 from experts.remote.recovering import Recovering
 from experts.remote.service import ExpertService
+from experts.remote.wire import greeting
 from experts.versions import steps_taken
 from swarm import clock
 from swarm.access.gate import Gate
@@ -62,7 +62,7 @@ class Swarm:
 
     def connect(self, settings: ExpertSettings, peer_id: PeerID) -> HostConnection:
         """A connection to a host, or to the coordinator."""
-        return HostConnection(self.p2p, Greeting(self.gate, self.run, settings), settings, peer_id)
+        return HostConnection(self.p2p, greeting(self.gate, self.run, settings), settings, peer_id)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from experts.layer.calling import LARGEST
 from experts.remote import wire
 from experts.remote.availability import Availability, Refusals
 from experts.remote.connection import HostConnection
-from experts.remote.greeting import Greeting
 from experts.remote.wire import Kind, Part
 from swarm.access.gate import Gate
 from swarm.tasks import Tasks, within
@@ -106,7 +105,7 @@ class RemoteExperts:
     ):
         self._loop, self._p2p, self._settings = loop, p2p, settings
         self._timeout, self._hurries = timeout, hurries
-        self._greeting = Greeting(gate, run, settings)
+        self._greeting = wire.greeting(gate, run, settings)
         self._most_rows = HostLimits().request_rows
         self._hosts: dict[str, _Host] = {}  # by peer id, those in the table; changed by the loop alone
         self._routes: dict[Uid, str] = {}  # replaced as a whole

@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hivemind.p2p import P2P, PeerID
-from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 from hivemind.utils import get_logger
 
 from experts.codec import encoded_bytes
@@ -23,19 +22,16 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.worker import BUSY, Worker
 from experts.remote import wire
-from experts.remote.greeting import HANDLE, Greeting
-from experts.remote.wire import Answer, Hello, Kind, Request, Result
+from experts.remote.wire import HANDLE, Answer, Kind, Request, Result, greeting
 from swarm.access.gate import Gate
-from swarm.access.passes import PassRefused
+from swarm.access.greeting import LONGEST_HELLO, REFUSALS, UNREACHED, Hello, HelloRefused, Strangers
 from swarm.access.refusals import NoRoom, count_refusal
 from swarm.rate_limit import RateLimit
 from swarm.tasks import Tasks, end_tasks, within
 
 logger = get_logger(__name__)
 
-REFUSALS = (ValueError, PassRefused)
 NOT_HERE, NOTHING_NEWER, LEAVING = (Outcome(refused=why) for why in ("not here", "nothing newer", "leaving"))
-UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 
 class ExpertService:
@@ -59,14 +55,14 @@ class ExpertService:
         schedule_factor: Callable[[], float] = lambda: 1.0,
     ):
         self._p2p, self._worker, self._limits, self._kept = p2p, worker, worker.limits, kept
-        self._settings, self._greeting = settings, Greeting(gate, run, settings)
+        self._settings, self._greeting = settings, greeting(gate, run, settings)
         self._schedule_factor = schedule_factor
         self._longest_payload = 2 * encoded_bytes(self._limits.request_rows, settings.width)
         self._streams: set[asyncio.Task[Any]] = set()
         self._users: Counter[str] = Counter()  # streams of each
         self._states = RateLimit(self._limits.states_a_minute, 60.0)
         self._receiving = asyncio.Semaphore(self._limits.receiving)
-        self._strangers: dict[asyncio.Task[Any], PeerID] = {}  # streams without a hello, the oldest first
+        self._strangers = Strangers(self._limits.strangers, self._limits.strangers_of_a_peer)
         self.refused = 0  # streams and requests
         self.leaves = False  # no calls are computed any longer; states are handed out
 
@@ -86,9 +82,9 @@ class ExpertService:
         assert task is not None
         self._streams.add(task)
         try:
-            hello, user = await self._welcomed(task, info.peer_id, reader)
+            hello, user = await self._welcomed(info.peer_id, reader)
             try:
-                writer.write(wire.message(self._greeting.hello))
+                writer.write(wire.message(self._greeting.hello()))
                 await self._serve(info.peer_id, hello, user, reader, writer)
             finally:
                 self._users -= Counter([user])
@@ -107,26 +103,16 @@ class ExpertService:
             self._streams.discard(task)
             writer.transport.abort()
 
-    async def _welcomed(
-        self, task: "asyncio.Task[Any]", peer_id: PeerID, reader: asyncio.StreamReader
-    ) -> tuple[Hello, str]:
-        limits, strangers = self._limits, self._strangers
-        if list(strangers.values()).count(peer_id) >= limits.strangers_of_a_peer:
-            raise ValueError(f"more than {limits.strangers_of_a_peer} streams without a hello")
+    async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> tuple[Hello, str]:
+        limits = self._limits
         if self._users.total() >= limits.streams:
             raise NoRoom("too many streams")
-        if len(strangers) >= limits.strangers:  # a hello comes with its stream: silent ones keep no newcomer out
-            oldest = next(iter(strangers))
-            del strangers[oldest]
-            oldest.cancel()
-        strangers[task] = peer_id
         try:
-            async with within(limits.hello):
-                hello, _ = await wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
+            with self._strangers.one(peer_id):
+                async with within(limits.hello):
+                    hello, _ = await wire.read_message(reader, Hello, LONGEST_HELLO, 0, limits.hello)
         except asyncio.TimeoutError:
-            raise ValueError("no hello came") from None
-        finally:
-            strangers.pop(task, None)
+            raise HelloRefused("no hello came") from None
         user = self._greeting.check(hello, peer_id)
         if self._users[user] >= limits.streams_of_a_user:
             raise ValueError(f"more than {limits.streams_of_a_user} streams of {user}")
@@ -147,7 +133,7 @@ class ExpertService:
                     )
                 except asyncio.TimeoutError:  # it has taken a place that others needed
                     raise ValueError("a request that began did not arrive") from None
-                self._greeting.user(peer_id, hello.shown)  # the pass may have expired, or its user be banned
+                self._greeting.check(hello, peer_id)
                 if request.kind in (Kind.FORWARD, Kind.BACKWARD):
                     calls = wire.calls_of(request, payload, user, self._settings, limits)
                     answering = self._computed(request, calls)

@@ -1,7 +1,8 @@
 """What a caller and a host send each other: messages of a head and a payload, strict on both sides.
 
 A message is two lengths, of four bytes each, a head in MessagePack, and a payload of raw bytes: encoded rows
-(`experts.codec`) one after the other, or a state. The first message in each direction is a hello, with a pass.
+(`experts.codec`) one after the other, or a state. The first message in each direction is a hello
+(`swarm.access.greeting`).
 """
 
 import asyncio
@@ -16,10 +17,12 @@ from experts.codec import encoded_bytes
 from experts.grid import Uid
 from experts.host.call_queue import Call, Direction
 from experts.host.settings import ExpertSettings, HostLimits
+from swarm.access.gate import Gate
+from swarm.access.greeting import Greeting
 from swarm.tasks import within
 
-VERSION = 2  # of everything here
-LONGEST_HELLO = 1024  # bytes
+HANDLE = "sahaj.experts"  # of the streams
+VERSION = 3  # of everything here
 LONGEST_HEAD = 64 * 2**10
 MOST_PARTS = 256  # experts in one request
 LONGEST_REASON = 120  # characters
@@ -39,15 +42,6 @@ class Kind(str, Enum):
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     pass
-
-
-class Hello(_Packed, frozen=True):
-    """Who speaks."""
-
-    version: int
-    run: str
-    settings: str  # fingerprint of the experts' settings
-    shown: bytes  # a pass
 
 
 class Part(_Packed, frozen=True):
@@ -81,6 +75,11 @@ class Answer(_Packed, frozen=True):
     number: int
     results: tuple[Result, ...] = ()
     schedule_factor: float = 1.0  # of a coordinator to a ping: what experts' learning rates are multiplied by now
+
+
+def greeting(gate: Gate, run: str, settings: ExpertSettings) -> Greeting:
+    """Both sides have to agree on the run's fingerprint and on the settings of its experts."""
+    return Greeting(gate, VERSION, f"{run} with experts {settings.fingerprint}")
 
 
 def message(head: Any, *payload: bytes) -> bytes:

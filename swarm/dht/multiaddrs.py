@@ -1,5 +1,8 @@
 """libp2p multiaddrs, as /ip4/1.2.3.4/tcp/31337/p2p/Qm..."""
 
+import contextlib
+from collections.abc import Iterable
+
 from hivemind.p2p import PeerID
 from hivemind.utils.multiaddr import Multiaddr
 
@@ -45,6 +48,15 @@ def quic_host(address: str) -> str | None:
 def is_loopback(address: str) -> bool:
     """Whether a multiaddr leads to the machine that it is used on."""
     return address.startswith(("/ip4/127.", "/ip6/::1/"))
+
+
+def printed(addresses: Iterable[Multiaddr]) -> list[str]:
+    """As text. Those of protocols that hivemind does not know are left out: they raise a ValueError."""
+    found = []
+    for address in addresses:
+        with contextlib.suppress(ValueError):
+            found.append(str(address))
+    return found
 
 
 def check_address(address: str) -> None:

@@ -20,7 +20,8 @@ from hivemind.utils import get_dht_time
 from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
-from averaging.transport.wire_format import VERSION, Hello
+from averaging.transport.wire_format import VERSION
+from swarm.access.greeting import Hello
 from swarm.access.join_messages import JoinAnswer
 from swarm.hivemind_patches.dht_protocol import PassProtocol
 from swarm.identity import Identity, load_identity
@@ -155,7 +156,7 @@ class Intruder:
 
     def hello(self, shown: bytes) -> Hello:
         """As one session of this peer."""
-        return Hello(VERSION, self.scene.fingerprint, f"{self.identity.peer_id}.0bad0bad", shown)
+        return Hello(VERSION, self.scene.fingerprint, shown, f"{self.identity.peer_id}.0bad0bad")
 
     async def converse(self, peer: PeerID, shown: bytes) -> str:
         """To be heard by a peer of the log, and to get the state of the run."""

@@ -12,7 +12,8 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 
 from averaging.log.packing import pack
 from averaging.transport.streams import HANDLES
-from averaging.transport.wire_format import VERSION, FrameKind, Hello, frame
+from averaging.transport.wire_format import VERSION, FrameKind, frame
+from swarm.access.greeting import Hello
 from tests.access.attackers.credentials import Scene, key_of
 from tests.access.attackers.intruder import DEEP, Intruder
 
@@ -49,7 +50,7 @@ async def _bytes(intruder: Intruder, peer: PeerID, source: random.Random) -> int
 def _streams(intruder: Intruder, source: random.Random) -> list[bytes]:
     """What is written to a stream: a kind, a length of 4 bytes, a body."""
     large = source.randbytes(5_000_000)
-    stranger = pack(Hello(VERSION, intruder.scene.fingerprint, f"{intruder.identity.peer_id}.0bad0bad", b""))
+    stranger = pack(Hello(VERSION, intruder.scene.fingerprint, b"", f"{intruder.identity.peer_id}.0bad0bad"))
     return [
         b"",
         b"\x00",

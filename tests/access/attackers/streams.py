@@ -14,7 +14,6 @@ from averaging.transport.streams import HANDLES
 from averaging.transport.wire_format import (
     BULKY,
     FrameKind,
-    Hello,
     Lane,
     frame,
     pack,
@@ -23,6 +22,7 @@ from averaging.transport.wire_format import (
     receipt,
     unpack,
 )
+from swarm.access.greeting import Hello
 from tests.averaging.transport.peers import framed
 from tests.support.waiting import PATIENCE
 

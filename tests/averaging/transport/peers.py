@@ -14,9 +14,10 @@ from averaging.protocol.messages import Chunk, Message, Vote
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
-from averaging.transport.wire_format import SLICE, VERSION, FrameKind, Hello, Lane, frame, message_head, read_hello
+from averaging.transport.wire_format import SLICE, VERSION, FrameKind, Lane, frame, message_head, read_hello
 from swarm import clock
 from swarm.access.gate import Gate
+from swarm.access.greeting import Hello
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import load_authority
 from tests.support.waiting import PATIENCE, wait_until

@@ -3,18 +3,16 @@
 import itertools
 
 import pytest
-from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.transport.calling_out import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MOST_CALLED,
     Calls,
-    Whereabout,
     Whereabouts,
     checked,
+    whereabouts,
 )
-from averaging.transport.hole_punching import printed
 
 HOME, LATER_HOME = "/ip4/192.168.1.2/udp/4001/quic-v1", "/ip4/192.168.1.7/udp/4001/quic-v1"
 OUTSIDE = "/ip4/45.10.1.3/udp/4001/quic-v1"
@@ -25,10 +23,7 @@ HOLE = 30.0  # seconds for which a router keeps one, at least
 
 def told(*said: str, visible: tuple[str, ...] = (HOME,)) -> Whereabouts:
     """By a peer to which others have said this, each one address."""
-    where = Whereabout()
-    for number, address in enumerate(said):
-        where.seen_by(f"observer{number}", address)
-    return where.told(visible)
+    return whereabouts(said, visible)
 
 
 def test_a_peer_is_where_others_see_it_and_at_home():
@@ -43,13 +38,6 @@ def test_what_most_have_seen_comes_first():
     assert told(ELSEWHERE, OUTSIDE, OUTSIDE).seen == (OUTSIDE, ELSEWHERE)
 
 
-def test_the_newest_word_of_each_counts():
-    where = Whereabout()
-    where.seen_by("observer", OUTSIDE)
-    where.seen_by("observer", ELSEWHERE)
-    assert where.told([]).seen == (ELSEWHERE,)
-
-
 @pytest.mark.parametrize(
     "address",
     ["", "nonsense", "/ip4/45.10.1.3/tcp/4001", "/ip4/300.0.0.1/udp/1/quic-v1", "/dns4/example.org/udp/1/quic-v1"],
@@ -60,15 +48,6 @@ def test_what_is_no_address_of_quic_does_not_count(address: str):
 
 def test_of_an_address_only_host_and_port_are_told():
     assert told(f"{OUTSIDE}/p2p/{PEER}") == told(OUTSIDE)
-
-
-def test_the_word_of_those_who_have_gone_is_forgotten():
-    where = Whereabout()
-    for number in range(3):
-        where.seen_by(f"gone{number}", ELSEWHERE)
-    where.seen_by("here", OUTSIDE)
-    where.keep({"here"})
-    assert where.told([]).seen == (OUTSIDE,)
 
 
 def test_nobody_is_sent_into_a_home_by_an_address_that_is_none():
@@ -129,8 +108,3 @@ def test_one_without_an_address_is_not_called_unless_libp2p_finds_it():
 
 def test_in_a_large_swarm_nobody_is_called():
     assert not Calls().due({f"peer{number}": (OUTSIDE,) for number in range(MOST_CALLED + 1)}, (), 0.0)
-
-
-def test_an_address_of_a_protocol_that_hivemind_does_not_know_hides_no_other() -> None:
-    good = Multiaddr("/ip4/127.0.0.1/udp/400/quic")
-    assert printed([Multiaddr(good.to_bytes() + b"\x03"), good]) == [str(good)]

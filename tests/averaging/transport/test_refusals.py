@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hivemind.p2p import PeerID
 
 from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Report
 from averaging.transport.limits import Limits
 from averaging.transport.stream import AT_ONCE
 from averaging.transport.wire_format import (
-    LONGEST_HELLO,
     VERSION,
     FrameKind,
-    Hello,
     Lane,
     frame,
     pack,
     read_hello,
     receipt,
 )
+from swarm.access.greeting import LONGEST_HELLO, Hello
 from swarm.access.refusals import MOST_REFUSALS
 from tests.averaging.transport.peers import RUN, Guarded, Intruder, Peer, Peers, chunk_of, framed
 from tests.support.waiting import PATIENCE, wait_until
@@ -94,7 +94,22 @@ def test_a_stream_that_does_not_begin_with_a_hello_is_closed(peers: Peers):
 def test_a_stranger_that_says_nothing_is_not_waited_for(peers: Peers):
     host = peers.start(Limits(hello=0.2))
     assert answer(peers.intruder(), host, b"\0", greets=False) == b""
-    assert host.transport._strangers == 0
+    assert not host.transport._strangers.peers
+
+
+def test_silent_streams_keep_no_newcomer_out(peers: Peers):
+    host, eve, mallory = peers.start(Limits(strangers=2, hello=3600.0)), peers.intruder(), peers.intruder()
+    opened, expected = [], list[PeerID]()
+    for intruder in (eve, mallory, eve, mallory):
+        opened.append(peers.loop.call(intruder.opened(host)))
+        opened[-1][1].write(b"\0")
+        expected[:] = [*expected, intruder.p2p.peer_id][-2:]
+        wait_until(lambda: list(host.transport._strangers.peers.values()) == expected, "the end of the oldest stream")
+    peers.start().tells(host)
+    assert list(host.transport._strangers.peers.values()) == expected[1:]
+    assert host.transport.refused == 0
+    for _, writer in opened:
+        peers.loop.soon(writer.close)
 
 
 FALSE_FRAMES = {
@@ -156,9 +171,9 @@ def test_it_has_no_more_if_all_of_them_say_hello_at_once(peers: Peers):
 
     async def greetings() -> list[bool]:
         opened = [await greedy.opened(host) for _ in range(8)]
-        while host.transport._strangers < 8:
+        while len(host.transport._strangers.peers) < 3:
             await asyncio.sleep(0.01)
-        hello = Hello(VERSION, RUN, greedy.session, greedy.shown)
+        hello = Hello(VERSION, RUN, greedy.shown, greedy.session)
         for _, writer in opened:
             writer.write(frame(FrameKind.HELLO, encode(hello)))
         answers = await asyncio.gather(*(read_hello(reader, PATIENCE) for reader, _ in opened), return_exceptions=True)

@@ -33,6 +33,14 @@ def test_both_lanes_carry_messages_both_ways_over_the_streams_of_one_side(peers:
     assert bimal.streams(amina) == BOTH
 
 
+def test_both_sides_say_at_which_address_they_see_the_other(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    amina.tells(bimal)
+    wait_until(lambda: amina.transport.seen.keys() == {bimal.session}, "what bimal says")
+    for seen in (amina.transport.seen[bimal.session], bimal.transport.seen[amina.session]):
+        assert seen.startswith("/ip4/127.0.0.1/tcp/")
+
+
 def test_a_peer_in_client_mode_is_reached_over_the_connection_that_it_has_opened(peers: Peers):
     amina, client, other = peers.start(), peers.client(), peers.start()
     other.send(client, other.vote)

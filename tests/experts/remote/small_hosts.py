@@ -19,11 +19,11 @@ from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
 from experts.remote import wire
-from experts.remote.greeting import HANDLE
 from experts.remote.remote_experts import RemoteExperts
 from experts.remote.service import ExpertService
-from experts.remote.wire import VERSION, Hello
+from experts.remote.wire import HANDLE, VERSION
 from swarm.access.gate import Gate
+from swarm.access.greeting import Hello
 from tests.averaging.transport.peers import Guarded, Peers
 from tests.support.waiting import wait_until
 
@@ -132,7 +132,7 @@ class Intruder:
 
     def begins(self, host: Host) -> None:
         """Open a stream, send the first byte of a hello, and no more; until it has arrived."""
-        before = set(host.service._strangers)
+        before = set(host.service._strangers.peers)
 
         async def beginning() -> None:
             _, _, writer = await self.p2p.call_binary_stream_handler(host.p2p.peer_id, HANDLE)
@@ -140,11 +140,11 @@ class Intruder:
             self._begun.append(writer)
 
         self.loop.call(beginning())
-        wait_until(lambda: set(host.service._strangers) - before, "the beginning of a hello")
+        wait_until(lambda: set(host.service._strangers.peers) - before, "the beginning of a hello")
 
     def hello(self, **changes: Any) -> bytes:
         shown = self.gate.own.to_bytes() if self.gate else b""
-        fields = {"version": VERSION, "run": RUN, "settings": SETTINGS.fingerprint, "shown": shown}
+        fields = {"version": VERSION, "run": f"{RUN} with experts {SETTINGS.fingerprint}", "shown": shown}
         return wire.message(Hello(**{**fields, **changes}))
 
 

@@ -13,9 +13,9 @@ from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.layer.calling import call_experts
 from experts.layer.gate import Choice
+from experts.remote import wire
 from experts.remote.availability import MOST_REFUSED
 from experts.remote.connection import HostConnection
-from experts.remote.greeting import Greeting
 from experts.remote.recovering import Recovering
 from experts.remote.wire import Kind
 from tests.experts.remote.small_hosts import ALL, RUN, SETTINGS, Host, SmallHosts, rows, sent
@@ -66,7 +66,7 @@ def test_rows_that_came_back_both_ways_are_counted_for_their_host(hosts: SmallHo
 def test_a_host_hears_from_the_coordinator_where_the_schedule_is(hosts: SmallHosts, tmp_path: Path):
     coordinator, p2p = hosts.host([A]), hosts.peers.daemon()
     coordinator.schedule_factor = 0.25
-    greeting = Greeting(hosts.guarded.gate("host", p2p.peer_id), RUN, SETTINGS)
+    greeting = wire.greeting(hosts.guarded.gate("host", p2p.peer_id), RUN, SETTINGS)
     files = StateFiles(tmp_path / "states", SETTINGS)
     told: list[float] = []
     asking = Recovering(

@@ -1,7 +1,6 @@
 """A caller's stream to a host that cannot be reached or says nothing."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -10,11 +9,12 @@ import pytest
 from experts.host.settings import ExpertSettings
 from experts.remote import connection
 from experts.remote.connection import HostConnection
-from experts.remote.wire import Answer, Hello, Kind, message
+from experts.remote.wire import Answer, Kind, message
+from swarm.access.greeting import Hello
 from swarm.tasks import within
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
-GREETING = SimpleNamespace(hello=Hello(1, "run", SETTINGS.fingerprint, b""))
+HELLO = Hello(1, "run", b"")
 
 
 class Silent:
@@ -39,7 +39,7 @@ def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.Monkey
     silent = Silent(opens)
 
     async def asking() -> None:
-        host = HostConnection(silent, GREETING, SETTINGS, Mock())  # type: ignore[arg-type]
+        host = HostConnection(silent, Mock(hello=lambda: HELLO), SETTINGS, Mock())
         for _ in range(2):
             ask = asyncio.create_task(host.ask(Kind.PING))
             await asyncio.wait([ask], timeout=60.0)
@@ -54,14 +54,13 @@ def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_answers_that_nobody_asked_for_end_the_stream(number: int):
-    hello = Hello(1, "run", SETTINGS.fingerprint, b"")
     writer, p2p = Mock(), Mock()
 
     async def course() -> None:
         reader = asyncio.StreamReader()
         p2p.call_binary_stream_handler = AsyncMock(return_value=(None, reader, writer))
-        host = HostConnection(p2p, Mock(hello=hello), SETTINGS, Mock())
-        reader.feed_data(message(hello))
+        host = HostConnection(p2p, Mock(hello=lambda: HELLO), SETTINGS, Mock())
+        reader.feed_data(message(HELLO))
         ask = asyncio.create_task(host.ask(Kind.PING))
         async with within(60.0):
             while host.requests == 0 and not ask.done():

@@ -10,8 +10,9 @@ from experts.host.state import to_bytes
 from experts.remote import wire
 from experts.remote.wire import Answer, Kind, Part, Request
 from swarm.access import refusals
+from swarm.access.greeting import LONGEST_HELLO
 from swarm.access.refusals import MOST_REFUSALS
-from tests.experts.remote.small_hosts import ALL, Host, SmallHosts, rows
+from tests.experts.remote.small_hosts import ALL, RUN, Host, SmallHosts, rows
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -32,15 +33,15 @@ def test_without_a_good_pass_nobody_is_heard(hosts: SmallHosts):
     host, amina = hosts.host(), hosts.caller(name="amina")
     before = states(host)
     intruder = hosts.intruder()
-    stolen = amina._greeting.hello.shown
+    stolen = amina._greeting.hello().shown
     hellos = [
         intruder.hello(),
         intruder.hello(shown=b"pass"),
         intruder.hello(shown=stolen),
         intruder.hello(shown=stolen, version=wire.VERSION + 1),
         intruder.hello(shown=stolen, run="another"),
-        intruder.hello(shown=stolen, settings="0" * 16),
-        intruder.hello(shown=bytes(wire.LONGEST_HELLO)),
+        intruder.hello(shown=stolen, run=f"{RUN} with experts {'0' * 16}"),
+        intruder.hello(shown=bytes(LONGEST_HELLO)),
         b"\xff" * 100,
         b"GET / HTTP/1.1\r\n\r\n",
     ]
@@ -71,7 +72,7 @@ def test_a_request_that_no_caller_of_ours_makes_ends_the_stream(hosts: SmallHost
     eve = hosts.intruder()
     eve.gate = hosts.guarded.gate("eve", eve.p2p.peer_id)
     answered = eve.says(host, eve.hello(), bad)
-    assert answered == wire.message(host.service._greeting.hello)
+    assert answered == wire.message(host.service._greeting.hello())
     assert host.service.refused == 1
     assert states(host) == before
 
@@ -111,7 +112,7 @@ def test_a_hello_that_never_comes_is_a_refusal(hosts: SmallHosts):
     assert eve.says(host, b"\0") == b""
     assert host.service.refused == 1
     assert refusals._refusals._seen.keys() == {eve.p2p.peer_id.to_base58()}
-    assert not host.service._strangers
+    assert not host.service._strangers.peers
 
 
 def test_a_request_that_begins_and_never_arrives_is_a_refusal(hosts: SmallHosts):
@@ -129,9 +130,9 @@ def test_silent_streams_keep_no_newcomer_out(hosts: SmallHosts):
     for intruder in (eve, other, eve, other):
         intruder.begins(host)
         expected[:] = [*expected, intruder.p2p.peer_id][-2:]
-        wait_until(lambda: list(host.service._strangers.values()) == expected, "the end of the oldest stream")
+        wait_until(lambda: list(host.service._strangers.peers.values()) == expected, "the end of the oldest stream")
     assert set(hosts.caller(host, name="amina").forward({A: rows()})) == {A}
-    assert list(host.service._strangers.values()) == [other.p2p.peer_id]
+    assert list(host.service._strangers.peers.values()) == [other.p2p.peer_id]
     assert host.service.refused == 0
     assert not refusals._refusals._seen
 

@@ -10,7 +10,7 @@ from experts.codec import encode
 from experts.host.call_queue import Direction
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.remote import wire
-from experts.remote.wire import Answer, Hello, Kind, Part, Request, Result
+from experts.remote.wire import Answer, Kind, Part, Request, Result
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
 LIMITS = HostLimits(request_rows=16)
@@ -30,7 +30,6 @@ def read(data: bytes, kind: Any = Request, longest: int = 1000) -> Any:
 @pytest.mark.parametrize(
     "head",
     [
-        Hello(1, "run", "0123", b"pass"),
         Request(3, Kind.BACKWARD, (Part((1, 2), 3, 4), Part((0, 0), 1))),
         Answer(3, (Result((1, 2), 5, 7), Result((0, 0), refused="busy"))),
     ],

@@ -2,8 +2,9 @@
 
 import pytest
 from hivemind.p2p import PeerID
+from hivemind.utils.multiaddr import Multiaddr
 
-from swarm.dht.multiaddrs import is_address, is_loopback, leads_to, quic_beside, quic_host
+from swarm.dht.multiaddrs import is_address, is_loopback, leads_to, printed, quic_beside, quic_host
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 OTHER = PeerID(b"\x12\x20" + bytes(31) + b"\x01")
@@ -66,3 +67,8 @@ def test_there_is_none_beside_others(address: str):
 @pytest.mark.parametrize("address", ["", "/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/udp/1", "/ip4/1.2.3/udp/1/quic-v1"])
 def test_what_is_no_address_of_quic_has_no_host(address: str):
     assert quic_host(address) is None
+
+
+def test_an_address_of_a_protocol_that_hivemind_does_not_know_hides_no_other() -> None:
+    good = Multiaddr("/ip4/127.0.0.1/udp/400/quic")
+    assert printed([Multiaddr(good.to_bytes() + b"\x03"), good]) == [str(good)]
