@@ -10,10 +10,13 @@ A round that fails costs its members that round: nothing is voted for, and no co
 
 import hashlib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Member
+from averaging.moshpit.group_keys import GroupSettings
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit.objections import listing_objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
@@ -25,6 +28,19 @@ from averaging.protocol.session import Session
 
 STAND_INS = 2  # reducers of a part that may be silent, one after the other, before a round is given up
 WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all updates, and of those that missed some
+
+
+@dataclass(frozen=True)
+class Components:
+    """What steps and rounds of one peer share."""
+
+    session: Session
+    contacts: Contacts
+    groups: GroupSettings
+    buffers: Buffers
+    reduction: Reduction
+    fetching: Fetching
+    planner: Planner
 
 
 class GroupRound:
@@ -43,21 +59,14 @@ class GroupRound:
         reachable: Collection[str],
         call: Call,
         patience: float,
-        session: Session,
-        contacts: Contacts,
-        planner: Planner,
-        reduction: Reduction,
-        fetching: Fetching,
+        components: Components,
         now: float,
     ):
-        self._me, self._settings, self._timeouts, self._send = (
-            session.me,
-            session.settings,
-            session.timeouts,
-            session.send,
-        )
-        self._session = session
-        self._contacts, self._planner, self._reduction, self._fetching = contacts, planner, reduction, fetching
+        self._session = session = components.session
+        self._me, self._settings, self._timeouts = session.me, session.settings, session.timeouts
+        self._send, self._planner = session.send, components.planner
+        self._contacts, self._fetching = components.contacts, components.fetching
+        self._reduction = components.reduction
         number = call.ballot.number
         candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
         self.ballot = Ballot(number, candidates[0] if candidates else "")

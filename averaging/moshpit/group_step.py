@@ -10,16 +10,11 @@ from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
 from averaging.moshpit.crediting import Crediting
-from averaging.moshpit.group_keys import GroupSettings, groups_of
+from averaging.moshpit.group_keys import groups_of
 from averaging.moshpit.group_progress import GroupProgress
-from averaging.moshpit.group_round import ROUNDS, GroupRound, ballot_number, is_first, share, step_of
+from averaging.moshpit.group_round import ROUNDS, Components, GroupRound, ballot_number, is_first, share, step_of
 from averaging.protocol.buffers import Buffers
-from averaging.protocol.contacts import Contacts
-from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Call, Commit, Groups, Offer, Plan, Reduced, Reducing, Refused
-from averaging.protocol.rounds.parts import Planner
-from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.session import Session
 
 CARRIED = 2**40  # added to the number of a ballot: what stands for a mean among the numbers of buffers
 
@@ -122,20 +117,13 @@ class GroupStep:
 
     def __init__(
         self,
-        session: Session,
-        contacts: Contacts,
-        groups: GroupSettings,
+        components: Components,
         progress: GroupProgress,
-        buffers: Buffers,
-        reduction: Reduction,
-        fetching: Fetching,
         crediting: Crediting,
-        planner: Planner,
         step: Callable[[], int | None],
     ):
-        self._session, self._contacts, self._groups = session, contacts, groups
-        self._progress, self._buffers, self._step = progress, buffers, step
-        self._reduction, self._fetching, self._crediting, self._planner = reduction, fetching, crediting, planner
+        self._components, self._session, self._contacts = components, components.session, components.contacts
+        self._progress, self._crediting, self._step = progress, crediting, step
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last ...
         self._instance = ""  # ... and the digest that stands for the state before it
@@ -164,8 +152,9 @@ class GroupStep:
         announced = self._announced
         me, sessions = self._session.me.session, (*announced.members, *announced.clients)
         seed = f"{announced.step} {parameters is None}"
-        groups = groups_of(me, sessions, self._groups.size, self._groups.rounds, seed)
-        self.rounds = StepRounds(announced.step, groups, parameters, self._buffers, now)
+        settings = self._components.groups
+        groups = groups_of(me, sessions, settings.size, settings.rounds, seed)
+        self.rounds = StepRounds(announced.step, groups, parameters, self._components.buffers, now)
         self._early = {one: call for one, call in self._early.items() if one in self._contacts.others}
         self._convened = {one: ended for one, ended in self._convened.items() if step_of(one.number) >= announced.step}
 
@@ -183,11 +172,7 @@ class GroupStep:
             set(members).intersection(self._announced.members),
             Call(self._instance, Ballot(number, ""), offers, None, self._session.bandwidth),
             timeouts.meeting + late,
-            self._session,
-            self._contacts,
-            self._planner,
-            self._reduction,
-            self._fetching,
+            self._components,
             now,
         )
         for session in [one for one, early in self._early.items() if early.ballot.number <= number]:
@@ -208,7 +193,7 @@ class GroupStep:
             if not current.is_over:
                 break
             ended = rounds.end_round(self._session.me.session, now)
-            self._reduction.end(ended.ballot, now)
+            self._components.reduction.end(ended.ballot, now)
             if ended.convenes:
                 self._convened[ended.ballot] = ended
         return None

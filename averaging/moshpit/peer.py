@@ -15,7 +15,7 @@ from averaging.log.header import Entry, Farewell, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_progress import GroupProgress
-from averaging.moshpit.group_round import PARTIAL, WHOLE
+from averaging.moshpit.group_round import PARTIAL, WHOLE, Components
 from averaging.moshpit.group_step import GroupStep, Mean, StepRounds, passed
 from averaging.moshpit.loading import Loading
 from averaging.protocol import messages
@@ -59,10 +59,8 @@ class GroupPeer:
             return None if self.is_behind else self.step
 
         self._loading = Loading(session, contacts, self.fetching, step)
-        reducing, progress = self.reducing, self.progress
-        self.group_step = GroupStep(
-            session, contacts, groups, progress, self.buffers, reducing, self.fetching, crediting, planner, step
-        )
+        shared = Components(session, contacts, groups, self.buffers, self.reducing, self.fetching, planner)
+        self.group_step = GroupStep(shared, self.progress, crediting, step)
         self._computes = False
         self.step: int | None = None  # of the state that this peer has, or will have when its process is done
         self._reached = -1  # step of the state that the process has

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Header, HeaderKind, Part
+from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_round import ROUNDS as NEXT_STEP
-from averaging.moshpit.group_round import STAND_INS, GroupRound
+from averaging.moshpit.group_round import STAND_INS, Components, GroupRound
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Assignment, Call, Contact, Offer, Plan, Reduced, Reducing, Refused
@@ -38,11 +40,9 @@ def convened(number: int = 0) -> tuple[GroupRound, Session]:
     fetching = Fetching(session.send, SETTINGS.timeouts)
     call = Call("", Ballot(number, ""), (), None)
     names = [ME.session, OTHER.session]
-    reduction = Reduction(session, Patience())
-    return (
-        GroupRound(names, {ME.session}, call, 2.0, session, contacts, both_to_me, reduction, fetching, 0.0),
-        session,
-    )
+    buffers, groups = Buffers(SETTINGS.most_samples), GroupSettings(4, None, 10)
+    shared = Components(session, contacts, groups, buffers, Reduction(session, Patience()), fetching, both_to_me)
+    return GroupRound(names, {ME.session}, call, 2.0, shared, 0.0), session
 
 
 @pytest.mark.parametrize(
