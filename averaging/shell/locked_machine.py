@@ -33,7 +33,7 @@ class LockedMachine:
         planner: Planner,
         credentials: Credentials,
         now: float,
-        groups: GroupSettings | None = None,
+        groups: GroupSettings | None,
     ):
         self.lock = threading.Lock()
         self.settings, self.gradients, self._planner, self.credentials = settings, gradients, planner, credentials

@@ -27,7 +27,7 @@ from averaging.protocol.buffers import has_use, is_fresh
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.parts import Planner, equal_parts
+from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.audit import Comparison, Verdict
@@ -89,11 +89,11 @@ class Shell:
         network: Network,
         aside: Executor,
         *,
-        disk: Disk | None = None,
+        disk: Disk | None,
         renew: Callable[[], Contact],
-        planner: Planner = equal_parts,
+        planner: Planner,
         credentials: Credentials,
-        groups: GroupSettings | None = None,
+        groups: GroupSettings | None,
         applied: Applied = lambda *_: None,
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):

@@ -55,7 +55,7 @@ class Listing:
 
     @property
     def whereabouts(self) -> dict[str, Whereabouts]:
-        """By session, of those that are behind a router."""
+        """By session, of those that are behind a router, as of the last look."""
         records = [record for _, record, _ in self._newest.values() if not record.reachable]
         return {one.session: checked(one.seen, one.home) for one in records}
 
@@ -78,7 +78,7 @@ class Discovery:
 
     def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
-        self._listing = Listing(gate, me.session)
+        self.listing = Listing(gate, me.session)
         self.listed: dict[str, Contact] = {}  # by session, as of the last look
         self._own = Whereabouts()
         self._is_called = asyncio.Event()  # by a session that is not listed
@@ -106,11 +106,6 @@ class Discovery:
                 async with within(LOOK_EVERY - LOOK_AGAIN):
                     await self._is_called.wait()
 
-    @property
-    def whereabouts(self) -> dict[str, Whereabouts]:
-        """Of others behind routers, by session, as of the last look."""
-        return self._listing.whereabouts
-
     def connected(self, session: str) -> None:
         """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
         if session not in self.listed:
@@ -128,8 +123,8 @@ class Discovery:
 
     async def look(self) -> dict[str, Contact]:
         """The others, by session."""
-        self._listing.take(await asyncio.to_thread(read_contacts, self._dht, self._run_name))
-        return self._listing.contacts(clock.now())
+        self.listing.take(await asyncio.to_thread(read_contacts, self._dht, self._run_name))
+        return self.listing.contacts(clock.now())
 
     async def withdraw(self, timeout: float = 2.0) -> None:
         """Have our session listed no longer, if that can be done in so many seconds. Before another session is told."""

@@ -59,7 +59,7 @@ class HolePuncher:
         _, visible = await self._p2p._client.identify()
         own = whereabouts(said, printed(visible))
         self._discovery.is_at(own)
-        theirs = self._discovery.whereabouts
+        theirs = self._discovery.listing.whereabouts
         others = {
             session: None if contact.reachable else theirs[session].from_there(own) if session in theirs else ()
             for session, contact in listed.items()

@@ -11,7 +11,7 @@ from hivemind.dht import DHT
 from hivemind.p2p import P2P
 from hivemind.utils import get_logger
 
-from swarm.tasks import end_tasks, within
+from swarm.tasks import Tasks, end_tasks, within
 
 logger = get_logger(__name__)
 
@@ -29,7 +29,7 @@ class LoopThread:
         self._loop = uvloop.new_event_loop()
         self._loop.set_exception_handler(_log)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._begun: set[concurrent.futures.Future[Any]] = set()  # asyncio refers to tasks weakly
+        self._tasks = Tasks()
         self._takes_work = True
         self._thread.start()
 
@@ -40,7 +40,10 @@ class LoopThread:
             LoopEnded: the loop has been stopped.
             concurrent.futures.TimeoutError: it took longer than so many seconds, and is cancelled.
         """
-        future = self._submit(work)
+        if not self._takes_work:
+            work.close()
+            raise LoopEnded("the loop was stopped")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout)
         except concurrent.futures.CancelledError:
@@ -49,14 +52,8 @@ class LoopThread:
             future.cancel()
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run it in the loop, and do not wait for it; what it raises is logged.
-
-        Raises:
-            LoopEnded: the loop has been stopped.
-        """
-        future = self._submit(work)
-        self._begun.add(future)
-        future.add_done_callback(self._done)
+        """Run it in the loop, and do not wait for it; what it raises is logged."""
+        self.soon(self._tasks.begin, work)
 
     def soon(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function in the loop; nothing happens once the loop has been stopped."""
@@ -77,18 +74,6 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(1.0 + patience)
         return not self._thread.is_alive()
-
-    def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        if not self._takes_work:
-            work.close()
-            raise LoopEnded("the loop was stopped")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def _done(self, future: "concurrent.futures.Future[Any]") -> None:
-        self._begun.discard(future)
-        error = None if future.cancelled() else future.exception()
-        if error is not None:
-            logger.error("a task of the averaging failed", exc_info=error)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

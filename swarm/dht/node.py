@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as NoAnswer
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -59,7 +59,7 @@ class Network:
     listen: Sequence[str] = ("/ip4/0.0.0.0/tcp/0",)
     announce: Sequence[str] = ()  # what others are told instead of the addresses that we listen on
     client_mode: bool = False  # accept no connections, but for those whose way through the router this peer has opened
-    relays: Sequence[str] = field(default=())  # relays through which a firewalled peer can be reached
+    relays: Sequence[str] = ()  # relays through which a firewalled peer can be reached
 
 
 class Node(WholeMessages, DHT):
@@ -196,7 +196,7 @@ def _explain(error: Exception, network: Network) -> str:
         return describe_offset(float(clocks[2]) - float(clocks[1]), mark("another peer's"))
     if "can't access this node" in text:
         return "no connection from outside reaches this machine; use --client-mode, or open the port of --listen"
-    if "bootstrap failed" in text or "failed to connect to bootstrap peers" in text or "bootstrap" in text:
+    if "bootstrap" in text:
         return (
             f"{', '.join(network.initial_peers)}: no initial peer answers; "
             "check the address, that the coordinator is running and reachable, and this machine's clock"

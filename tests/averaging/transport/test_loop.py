@@ -2,15 +2,12 @@
 
 import asyncio
 import concurrent.futures
-import gc
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
 from averaging.transport.loop import LoopEnded, LoopThread
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -60,33 +57,6 @@ def test_what_fails_in_a_callback_is_logged_but_not_what_was_cancelled(
     loop.call(double(1))
     (logged,) = (record for record in caplog.records if record.name == "averaging.transport.loop")
     assert logged.exc_info is not None and logged.exc_info[0] is ValueError
-
-
-def test_what_was_begun_is_not_collected_while_it_waits(loop: LoopThread):
-    ended = []
-
-    async def waits_for_what_nobody_else_has() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            ended.append(1)
-
-    for _ in range(20):
-        loop.begin(waits_for_what_nobody_else_has())
-    loop.call(double(1))
-    gc.collect()
-    assert not ended
-
-
-def test_what_fails_is_logged_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch):
-    logged: list[object] = []
-    logger = SimpleNamespace(error=lambda *words, exc_info: logged.append(exc_info))
-    monkeypatch.setattr("averaging.transport.loop.logger", logger)
-    loop.begin(fail())
-    wait_until(lambda: logged, "word of the failure")
-    loop.call(double(1))
-    gc.collect()
-    assert [str(error) for error in logged] == ["no"]
 
 
 def test_the_end_leaves_no_thread_and_no_task(loop: LoopThread):
