@@ -54,19 +54,6 @@ def test_what_a_reducer_sends_unasked_is_no_longer_than_a_mean(tmp_path: Path) -
     in_virtual_time(course)
 
 
-def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        shell = village.add("coordinator", begins=True)
-        content = bytes(piece_bytes(village.grid.size(0), "none"))
-        for attempt in range(2 * village.grid.count):
-            assert shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
-        assert not shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
-        await village.end()
-
-    in_virtual_time(course)
-
-
 def test_no_piece_is_signed_for_a_ballot_that_was_given_up(tmp_path: Path) -> None:
     async def course() -> None:
         village = Village(tmp_path)

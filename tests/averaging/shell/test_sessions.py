@@ -8,7 +8,7 @@ from unittest.mock import Mock
 from averaging.bandwidth import NO_CAPS, Caps
 from averaging.log.header import HeaderKind
 from averaging.protocol.actions import Apply
-from averaging.protocol.messages import Bandwidth, Call, Chunk, Report
+from averaging.protocol.messages import Bandwidth, Chunk, Report
 from averaging.shell.connection import LOOK_EVERY, Connection
 from averaging.shell.shell import Shell
 from tests.averaging.shell.test_shell import states_are_equal
@@ -213,23 +213,5 @@ def test_sessions_that_connect_are_looked_up() -> None:
         await asyncio.sleep(2 * LOOK_EVERY)
         watching.cancel()
         assert [one.args for one in discovery.connected.call_args_list] == [("asha.0",), ("bela.0",)]
-
-    in_virtual_time(course)
-
-
-def test_a_call_tells_what_the_line_carries(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        village.add("coordinator", begins=True)
-        asha = village.add("asha")
-        village.train(asha)
-        asha.measured(Bandwidth(3.0, 4.0))
-
-        def calls(session: str) -> list[Call]:
-            return [one for one in village.sent.get(session, []) if isinstance(one, Call)]
-
-        await village.until(lambda: calls("asha.0"))
-        assert calls("asha.0")[-1].bandwidth == Bandwidth(3.0, 4.0)
-        await village.end()
 
     in_virtual_time(course)

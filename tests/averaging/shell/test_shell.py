@@ -162,23 +162,6 @@ def test_a_reducer_that_dies_in_a_round_costs_that_part_a_stand_in_and_not_the_r
     in_virtual_time(course)
 
 
-def test_without_the_coordinator_the_voters_go_on(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        coordinator = village.add("coordinator", begins=True)
-        for name in ("asha", "bela", "chand"):
-            village.train(village.add(name))
-        await village.until(lambda: len(village.entries) > 3)
-        await village.die(coordinator)
-        steps = len(village.entries)
-        await village.until(lambda: len(village.entries) > steps + 3)
-        await village.rest()
-        states_are_equal(*village.shells.values())
-        await village.end()
-
-    in_virtual_time(course)
-
-
 @pytest.mark.parametrize("bad", [b"", b"\xff" * 100, None], ids=["empty", "noise", "another"])
 def test_pieces_that_are_none_cost_only_their_sender(tmp_path: Path, bad: bytes | None) -> None:
     async def course() -> None:

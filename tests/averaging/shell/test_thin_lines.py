@@ -94,21 +94,6 @@ def test_rounds_with_a_member_behind_a_thin_line_take_long_and_are_one_ballot_wi
     in_virtual_time(course)
 
 
-def test_peers_have_the_updates_since_the_last_snapshot_but_one(tmp_path: Path) -> None:
-    """Those who have loaded it over a thin line need them when there is a newer one."""
-
-    async def course() -> None:
-        village, (_, asha, _) = village_of(tmp_path)
-        await village.until(lambda: len(village.entries) >= 12, seconds=3000)
-        await asyncio.sleep(1.0)
-        chunks = {step: entry.header.chunks for step, entry in village.entries.items()}
-        assert [step for step in chunks if asha.machine.fetching.holds(chunks[step])][:2] == [6, 7]
-        assert [one.step for one in asha.machine.log.snapshots] == [10]
-        await village.end()
-
-    in_virtual_time(course)
-
-
 @pytest.mark.parametrize("is_measured", [True, False])
 def test_a_peer_that_measures_its_thin_line_owns_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_measured: bool

@@ -79,11 +79,3 @@ def test_a_peer_that_sends_much_learns_what_its_line_carries_and_the_other_side_
     wait_until(is_known, "the upload")
     wait_until(lambda: bimal.line.download.meter.speed, "the download")
     assert bimal.line.upload.meter.speed is None
-
-
-def test_a_capped_peer_never_tells_more_than_its_cap(peers: Peers):
-    capped, other = peers.start(line=OwnLine(Caps(upload=CAP))), peers.start()
-    send_pieces(capped, other, 20)
-    wait_until(lambda: came(other, capped) == 20, "the pieces")
-    bandwidth = capped.line.bandwidth()
-    assert bandwidth is not None and bandwidth.upload <= CAP

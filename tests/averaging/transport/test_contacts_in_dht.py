@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
-from hivemind.p2p import PeerID
+from msgspec.structs import replace
 
 from averaging.bandwidth import NO_CAPS
 from averaging.protocol.messages import Contact
@@ -36,30 +36,29 @@ def bimal(tmp_path_factory: pytest.TempPathFactory) -> Identity:
     return load_identity(tmp_path_factory.mktemp("bimal") / "identity.key")
 
 
-def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
-    plain: dict[str, Any] = {
-        "shown_pass": b"",
-        "reachable": True,
-        "is_coordinator": False,
-        "left": False,
-    }
-    return ContactRecord(**{"session": f"{peer.to_base58()}.{number:08x}", **plain, **changes})
-
-
 class Proven:
-    """A peer with a pass: its records, by number."""
+    """A peer with a pass: its contacts and records, by number of the session."""
 
     def __init__(self, identity: Identity, gate: Gate):
-        self.peer_id, self._shown, self._credentials = identity.peer_id, gate.own, PassCredentials(identity, gate)
+        self.peer_id, self.shown, self._credentials = identity.peer_id, gate.own, PassCredentials(identity, gate)
 
-    def contact(self, number: int = 1) -> Contact:
-        """Of one of its sessions."""
-        return self._credentials.introduced(Contact(f"{self.peer_id.to_base58()}.{number:08x}", self._shown.user, True))
+    def contact(self, number: int = 1, **changes: Any) -> Contact:
+        """With what makes others believe it."""
+        plain = Contact(f"{self.peer_id.to_base58()}.{number:08x}", self.shown.user, True)
+        return self._credentials.introduced(replace(plain, **changes))
 
     def record(self, number: int = 1, **changes: Any) -> ContactRecord:
-        """That it stores for this session."""
-        proof = self.contact(number).proof
-        return record(self.peer_id, number, shown_pass=self._shown.to_bytes(), proof=proof, **changes)
+        """That it stores in the DHT."""
+        contact = self.contact(number)
+        plain: dict[str, Any] = {
+            "session": contact.session,
+            "shown_pass": self.shown.to_bytes(),
+            "reachable": True,
+            "is_coordinator": False,
+            "left": False,
+            "proof": contact.proof,
+        }
+        return ContactRecord(**plain | changes)
 
 
 @pytest.fixture
@@ -101,41 +100,28 @@ def test_a_record_names_a_session(session: str):
         ContactRecord(session=session, shown_pass=b"", reachable=True, is_coordinator=False, left=False)
 
 
-def test_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
-    guarded = Guarded(tmp_path)
-    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
-    session = record(amina.peer_id).session
-    proven = PassCredentials(amina, gate).introduced(Contact(session, "amina", True))
-    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proven.proof}
-    listing = Listing(other, "")
-    listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
-    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
-    assert listing.contacts(0.0) == {session: proven}
+def test_the_pass_says_who_it_is(amina: Identity, bimal: Identity, guarded: Guarded):
+    one = Proven(amina, guarded.gate("amina", amina.peer_id))
+    listing, its = Listing(guarded.gate("bimal", bimal.peer_id), ""), one.contact()
+    listing.take([(one.peer_id, one.record(is_coordinator=True, proof=its.proof), 10.0)])
+    listing.take([(bimal.peer_id, one.record(), 10.0)])  # with a pass that is not its own
+    assert listing.contacts(0.0) == {its.session: its}
     guarded.ban("amina")
     assert not listing.contacts(0.0)
 
 
-def test_the_coordinator_is_who_has_its_pass(amina: Identity, bimal: Identity, tmp_path: Path):
-    guarded = Guarded(tmp_path)
-    gate, other = guarded.gate(COORDINATOR, bimal.peer_id), guarded.gate("amina", amina.peer_id)
-    session = record(bimal.peer_id).session
-    proof = PassCredentials(bimal, gate).introduced(Contact(session, COORDINATOR, True, True)).proof
-    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proof}
-    listing = Listing(other, "")
-    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])
-    (contact,) = listing.contacts(0.0).values()
-    assert contact.is_coordinator and contact.user == COORDINATOR
+def test_the_coordinator_is_who_has_its_pass(amina: Identity, bimal: Identity, guarded: Guarded):
+    one = Proven(bimal, guarded.gate(COORDINATOR, bimal.peer_id))
+    listing, its = Listing(guarded.gate("amina", amina.peer_id), ""), one.contact(is_coordinator=True)
+    listing.take([(one.peer_id, one.record(is_coordinator=True, proof=its.proof), 10.0)])
+    assert listing.contacts(0.0) == {its.session: its}
 
 
-def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Identity, tmp_path: Path):
-    guarded = Guarded(tmp_path)
-    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
-    session = record(amina.peer_id).session
-    hidden = PassCredentials(amina, gate).introduced(Contact(session, "amina", False)).proof
-    for proof in (b"", b"x" * 600, hidden):  # the last one says that it accepts no connections
-        listing = Listing(other, "")
-        shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "proof": proof}
-        listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Identity, guarded: Guarded):
+    one, gate = Proven(amina, guarded.gate("amina", amina.peer_id)), guarded.gate("bimal", bimal.peer_id)
+    for proof in (b"", b"x" * 600, one.contact(reachable=False).proof):
+        listing = Listing(gate, "")
+        listing.take([(one.peer_id, one.record(proof=proof), 10.0)])
         assert not listing.contacts(0.0)
 
 

@@ -34,7 +34,7 @@ def test_long_answers_of_a_node_come_back_whole(tmp_path: Path):
 
 def send_commands(folder: Path) -> None:
     """From threads and from a process, while other threads store and get."""
-    dht = node(folder)
+    dht = lone_node(folder)
     assert dht.run_coroutine(checksum_of(b"short")) == zlib.crc32(b"short")
     other = multiprocessing.get_context("fork").Process(target=send, args=(dht, COMMANDS, THREADS))
     other.start()
@@ -55,7 +55,7 @@ def send_commands(folder: Path) -> None:
 
 def ask_for_answers(folder: Path) -> None:
     """More at once than the pipe holds, to several threads."""
-    dht = node(folder)
+    dht = lone_node(folder)
 
     def ask(number: int) -> None:
         answers = [dht.run_coroutine(partial(repeated, byte=number + i), return_future=True) for i in range(50)]
@@ -65,11 +65,6 @@ def ask_for_answers(folder: Path) -> None:
     in_threads(ask)
     dht.shutdown()
     end_process()
-
-
-def node(folder: Path) -> Any:
-    """A DHT node that knows nobody."""
-    return lone_node(folder)
 
 
 def in_threads(work: Callable[[int], None]) -> None:
