@@ -91,7 +91,7 @@ class CollaborativeOptimizer:
         groups = group_settings(averaging)
         memory = max(IN_MEMORY, most_bytes(self.layout.size, averaging.snapshot_every, groups))
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None  # of small groups: headers for credit
-        store = self._store = disk.contents if disk is not None and groups is None else Store(None, memory)
+        store = disk.contents if disk is not None and groups is None else Store(None, memory)
         optimizer = StateOptimizer(self.layout, one.run.optimizer)
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self.layout, grid, compression, optimizer.step, facts.snapshot_every, store)
@@ -103,7 +103,6 @@ class CollaborativeOptimizer:
             facts,
             replay,
             GradientBuffers(grid, compression),
-            store,
             self._connection,
             self._aside,
             disk=disk,
@@ -173,7 +172,7 @@ class CollaborativeOptimizer:
             raise SwarmError(NO_WAY_BACK)
         state = state.with_own_moments()
         rebase(state)
-        with self._store.all_or_none() as put:
+        with self._shell.replay.store.all_or_none() as put:
             self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", put)))
 
     def target_of(self, rollback: Header) -> int:
@@ -182,7 +181,8 @@ class CollaborativeOptimizer:
         return self._shell.replay.manifest(rollback.snapshot.digest).step
 
     async def _order(self, manifest: Manifest) -> None:
-        if not all(map(self._store.has, manifest.chunks)):  # one was shared with an older snapshot, dropped since
+        store = self._shell.replay.store
+        if not all(map(store.has, manifest.chunks)):  # one was shared with an older snapshot, dropped since
             raise StorageError("a snapshot was dropped while this one was being written; try the rollback again")
         self._shell.roll_back(manifest)
 

@@ -77,7 +77,6 @@ class Replica:
             dht,
             identity,
             access.gate,
-            is_coordinator=True,
             authority=access.authority,
             folder=folder,
         )

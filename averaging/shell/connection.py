@@ -34,7 +34,7 @@ class Membership:
 
     Args:
         folder: of the log, which a coordinator needs; others keep what they hold in memory if there is none.
-        authority: of the run; the coordinator needs it.
+        authority: of the run; only the coordinator has it.
         caps: what the volunteer lets the run take of the line.
     """
 
@@ -43,14 +43,9 @@ class Membership:
     dht: DHT
     identity: Identity
     gate: Gate
-    is_coordinator: bool = False
     folder: Path | None = None
     authority: Authority | None = None
     caps: Caps = NO_CAPS
-
-    def __post_init__(self) -> None:
-        if self.is_coordinator and self.authority is None:
-            raise ValueError("the coordinator needs the authority's key")
 
     @cached_property
     def credentials(self) -> Credentials:
@@ -60,7 +55,7 @@ class Membership:
     def new_contact(self) -> Contact:
         """Of a new session."""
         session = f"{self.dht.peer_id.to_base58()}.{secrets.token_hex(4)}"
-        contact = Contact(session, self.gate.own.user, not self.dht.client_mode, self.is_coordinator)
+        contact = Contact(session, self.gate.own.user, not self.dht.client_mode, self.authority is not None)
         return self.credentials.introduced(contact)
 
 

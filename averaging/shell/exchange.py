@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
-from averaging.log.content_store import Store
 from averaging.log.header import Ballot
 from averaging.moshpit.group_round import step_of
 from averaging.moshpit.peer import GroupPeer
@@ -38,8 +37,8 @@ class Exchange:
     What others send is kept as far as it is needed and there is room for it.
     """
 
-    def __init__(self, locked: LockedMachine, replay: Replay, store: Store, aside: Executor):
-        self._locked, self._replay, self._store, self._aside = locked, replay, store, aside
+    def __init__(self, locked: LockedMachine, replay: Replay, aside: Executor):
+        self._locked, self._replay, self._store, self._aside = locked, replay, replay.store, aside
         self._pieces = Pieces[bytes](locked.gradients.grid.count)
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None

@@ -47,7 +47,7 @@ def _begin(shell: Shell, found: Found) -> None:
         machine.fetching.made(name.digest, shell.replay.manifest(name.digest).chunks, now)
     for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
         for digest in header.chunks:
-            if shell.store.has(digest):
+            if shell.replay.store.has(digest):
                 machine.fetching.arrived(digest, now)
     machine.start(chain, found.snapshots, accepted, found.gaps, found.waited)
     machine.reached(chain.tip.step, now)

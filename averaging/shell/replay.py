@@ -23,7 +23,11 @@ NEAR = 0.01  # of the way since the snapshot before; other processors differ by 
 
 
 class Replay:
-    """The newest state of one peer. One thread at a time changes it; a state that was handed out stays as it is."""
+    """The newest state of one peer. One thread at a time changes it; a state that was handed out stays as it is.
+
+    Args:
+        store: of updates and snapshots.
+    """
 
     def __init__(
         self,
@@ -38,13 +42,13 @@ class Replay:
         self.state: State | None = None  # None: nothing was loaded yet
         self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
-        self._step, self._snapshot_every, self._store = step, snapshot_every, store
+        self._step, self._snapshot_every, self.store = step, snapshot_every, store
 
     def begin(self, state: State) -> Manifest:
         """The state that a run begins with, and the snapshot that its genesis header names."""
         rebase(state)
         self.state = state
-        return write_snapshot(state, self._run, "", self._store.put)
+        return write_snapshot(state, self._run, "", self.store.put)
 
     def restore(self, base: SnapshotName, following: Sequence[Entry]) -> None:
         """Go on from what the disk has: a snapshot, and the entries after it."""
@@ -135,7 +139,7 @@ class Replay:
             content = encode(values[self._grid.slice(chunk)], "none")
             digests.append(hashlib.sha256(content).hexdigest())
             try:
-                self._store.put(digests[-1], content)
+                self.store.put(digests[-1], content)
             except StorageError as error:
                 logger.warning("parameters are not averaged: %s", error)
                 return ()
@@ -166,17 +170,17 @@ class Replay:
 
     def _snapshot(self, state: State, header: str) -> Manifest | None:
         try:
-            with self._store.all_or_none() as put:
+            with self.store.all_or_none() as put:
                 return write_snapshot(state, self._run, header, put)
         except StorageError as error:
             logger.warning("there is no snapshot of step %d: %s", state.step, error)
             return None
 
     def _read(self, snapshot: str) -> State:
-        return read_snapshot(self.manifest(snapshot), self._store.get, self._run, self._layout)
+        return read_snapshot(self.manifest(snapshot), self.store.get, self._run, self._layout)
 
     def _content(self, digest: str) -> bytes:
-        content = self._store.get(digest)
+        content = self.store.get(digest)
         if content is None:
             raise ValueError(f"chunk {digest} is not here")
         return content

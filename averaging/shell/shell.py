@@ -15,7 +15,6 @@ from typing import Protocol
 
 from torch import Tensor
 
-from averaging.log.content_store import Store
 from averaging.log.disk import Disk
 from averaging.log.header import Gap
 from averaging.log.snapshot import Manifest
@@ -85,7 +84,6 @@ class Shell:
         settings: Settings,
         replay: Replay,
         gradients: GradientBuffers,
-        store: Store,
         network: Network,
         aside: Executor,
         *,
@@ -97,13 +95,13 @@ class Shell:
         applied: Applied = lambda *_: None,
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
-        self.settings, self.replay, self.store = settings, replay, store
+        self.settings, self.replay = settings, replay
         self._network, self._loop = network, asyncio.get_running_loop()
         self._locked = locked = LockedMachine(me, settings, gradients, planner, credentials, self._loop.time(), groups)
         self._audited, self.tasks = audited, Tasks(self.fail)
-        self._exchange = Exchange(locked, replay, store, aside)
+        self._exchange = Exchange(locked, replay, aside)
         self.stepping = Stepping(
-            locked, self._exchange, replay, store, disk, aside, renew, self._carry_out, self.tasks, applied
+            locked, self._exchange, replay, disk, aside, renew, self._carry_out, self.tasks, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from

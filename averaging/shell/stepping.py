@@ -12,7 +12,6 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeAlias
 
-from averaging.log.content_store import Store
 from averaging.log.disk import Disk, Journal
 from averaging.log.header import Ballot, Entry, Gap, SnapshotName
 from averaging.log.packing import pack
@@ -66,7 +65,6 @@ class Stepping:
         locked: LockedMachine,
         exchange: Exchange,
         replay: Replay,
-        store: Store,
         disk: Disk | None,
         aside: Executor,
         renew: Callable[[], Contact],
@@ -74,7 +72,7 @@ class Stepping:
         tasks: Tasks,
         applied: Applied,
     ):
-        self._locked, self._replay, self._store, self._journal = locked, replay, store, Journal(disk)
+        self._locked, self._replay, self._journal = locked, replay, Journal(disk)
         self._exchange, self._aside, self._renew = exchange, aside, renew
         self._carry_out, self._tasks, self._applied = carry_out, tasks, applied
         self._loop = asyncio.get_running_loop()
@@ -207,7 +205,7 @@ class Stepping:
             held = self._locked.machine.fetching.held  # some have come again
             gone, self._forgotten = self._forgotten - held, set()
             try:
-                self._store.forget(gone)
+                self._replay.store.forget(gone)
             except StorageError as error:
                 logger.warning("old chunks stay on the disk: %s", error)
 

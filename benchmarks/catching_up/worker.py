@@ -81,7 +81,7 @@ def _optimizer(
     fetched = Counter[str]()
 
     def loads(load: Load) -> None:
-        size = sum(len(shell.store.get(one) or b"") for one in set(shell.replay.manifest(load.snapshot).chunks))
+        size = sum(len(shell.replay.store.get(one) or b"") for one in set(shell.replay.manifest(load.snapshot).chunks))
         journal.note("fetched", step=load.entries[-1].header.step, snapshot=size, bytes=fetched["bytes"])
         loaded(load)
 

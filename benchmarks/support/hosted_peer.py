@@ -88,7 +88,6 @@ def membership(
         join_dht(run.name, identity, network, gate),
         identity,
         gate,
-        is_coordinator=not task.known,
         authority=authority,
         folder=None if task.known else task.file("log"),
     )

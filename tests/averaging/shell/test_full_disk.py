@@ -131,11 +131,11 @@ def test_a_snapshot_for_which_there_is_no_room_is_left_out(
             village.train(village.add(one))
         await village.until(lambda: len(village.entries) > 3)
         shell = village.shells[f"{name}.0"]
-        failing[0] = shell.store  # type: ignore[call-overload]
+        failing[0] = shell.replay.store  # type: ignore[call-overload]
         await village.until(lambda: len(left_out) == 2)
         failing[0] = ""
         await village.until(lambda: step_of(shell) > left_out[-1].step)
-        assert not any(shell.store.has(digest) for one in left_out for digest in (one.digest, *one.chunks))
+        assert not any(shell.replay.store.has(digest) for one in left_out for digest in (one.digest, *one.chunks))
         assert shell.machine.log.snapshots[-1].step < left_out[0].step
         if name == "coordinator":
             step = step_of(shell)

@@ -78,7 +78,6 @@ def take_part(told: dict[str, Any]) -> None:
         dht,
         identity,
         gate,
-        is_coordinator=is_coordinator,
         authority=authority if is_coordinator else None,
         folder=folder / "log" if is_coordinator else None,
     )

@@ -98,7 +98,6 @@ class Village:
             self.settings,
             replay,
             GradientBuffers(self.grid, self.compression),
-            contents,
             Cable(self),
             aside,
             disk=disk,
