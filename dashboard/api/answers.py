@@ -79,7 +79,7 @@ class Step(Answer):
     """Some successive global steps; the number and the time are of the last one, samples those of a step on average."""
 
     step: int
-    time: float | None = None
+    time: float
     loss: float | None = None
     samples: float = 0.0
 

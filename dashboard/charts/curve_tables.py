@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.api.answers import Checkpoint, History, Minute
 from dashboard.api.client import Found
-from dashboard.charts.specifications import FREQUENCIES, HELD_OUT, STEP, TIME, TRAINING
+from dashboard.charts.specifications import FREQUENCIES, HELD_OUT, TIME, TRAINING
 from dashboard.language import _, current
 
 MOST_CHECKPOINTS = 60  # marked on the curve
@@ -42,7 +42,7 @@ def _loss_table(
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     trained = [one for one in _history.steps if one.loss is not None and math.isfinite(one.loss)]
-    places = across([one.step for one in trained], [one.time for one in trained], axis)
+    places = [one.time if axis == TIME else float(one.step) for one in trained]
     smooth = smoothed([one.loss or 0.0 for one in trained], smoothing)
     for place, one, even in zip(places, trained, smooth, strict=True):
         if smoothing:
@@ -71,14 +71,6 @@ def _loss_table(
     return _typed(pd.DataFrame(rows, columns=columns), axis)
 
 
-def across(steps: Sequence[int], times: Sequence[float | None], axis: str) -> list[float]:
-    """Places of points on an axis. A step whose time is not known lies between its neighbours."""
-    if axis == STEP or not steps:
-        return [float(step) for step in steps]
-    known = [(float(step), time) for step, time in zip(steps, times, strict=True) if time is not None]
-    return between(steps, known)
-
-
 def between(places: Sequence[float], known: Sequence[tuple[float, float]]) -> list[float]:
     """Values at some places on the lines between known points, which rise; NaN where nothing is known."""
     if not known:
@@ -100,7 +92,7 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 def swarm_table(at: float, axis: str, fields: tuple[tuple[str, str], ...], _history: History) -> pd.DataFrame:
     """Rows of some fields of `Minute`, each under a name of its own."""
     minutes = _history.minutes
-    known = [(one.time, float(one.step)) for one in _history.steps if one.time is not None]
+    known = [(one.time, float(one.step)) for one in _history.steps]
     times = [one.time for one in minutes]
     places = times if axis == TIME else between(times, known)
     rows = [
@@ -125,7 +117,7 @@ def rate_table(at: float, axis: str, now: int, language: str, _history: History)
     plan = _history.learning_rate
     if axis == TIME:
         plan = [one for one in plan if one.step <= now]
-    known = [(float(one.step), one.time) for one in _history.steps if one.time is not None]
+    known = [(float(one.step), one.time) for one in _history.steps]
     steps = [float(one.step) for one in plan]
     places = between(steps, known) if axis == TIME else steps
     rows = [

@@ -27,7 +27,7 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
 
     Places across are from 0, the beginning, to 1, now; heights from 0, the top, to 1.
     """
-    steps = [(one.time, one) for one in history.steps if one.time is not None]
+    steps = [(one.time, one) for one in history.steps]
     trained = [(time, one.loss) for time, one in steps if one.loss is not None and math.isfinite(one.loss)]
     if len(trained) < 2:
         return {}
@@ -79,12 +79,11 @@ def make_story(history: History, fills: Sequence[Fill], leaders: Sequence[Leader
 
 
 def _counted(history: History) -> list[Point]:
-    """All samples until each step whose time is known."""
+    """All samples until each step."""
     found, total, before = list[Point](), 0.0, -1
     for one in history.steps:
         total, before = total + one.samples * max(0, one.step - before), one.step
-        if one.time is not None:
-            found.append((one.time, total))
+        found.append((one.time, total))
     return found
 
 

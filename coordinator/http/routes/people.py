@@ -163,9 +163,9 @@ def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) ->
 
 
 def _curve(ledger: Ledger) -> list[tuple[float, float]]:
-    """Times and losses of the run; steps that an old program counted have no time."""
+    """Times and losses of the run."""
     steps = ledger.history.steps(CURVE_POINTS)
-    return [(one.time, one.loss) for one in steps if one.time is not None and math.isfinite(one.loss)]
+    return [(one.time, one.loss) for one in steps if math.isfinite(one.loss)]
 
 
 def _card(context: RunContext, rank: int, leader: Leader, curve: list[tuple[float, float]], language: str) -> bytes:

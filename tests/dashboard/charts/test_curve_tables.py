@@ -1,10 +1,8 @@
-import math
-
 import pytest
 
 from dashboard.api.answers import Evaluation, History
 from dashboard.api.client import Found
-from dashboard.charts.curve_tables import across, loss_table, smoothed
+from dashboard.charts.curve_tables import loss_table, smoothed
 from dashboard.charts.specifications import STEP, TIME
 
 
@@ -13,12 +11,6 @@ def test_smoothing_begins_at_the_first_value_and_follows() -> None:
     assert even[:3] == pytest.approx([4.0, 4.0, 4.0])
     assert 2.0 < even[4] < even[3] < 4.0
     assert smoothed([3.0, 1.0], 0.0) == [3.0, 1.0]
-
-
-def test_a_step_without_a_time_stands_between_its_neighbours() -> None:
-    assert across([1, 2, 3], [10.0, None, 30.0], TIME) == [10.0, 20.0, 30.0]
-    assert across([1, 2, 3], [None, None, None], STEP) == [1.0, 2.0, 3.0]
-    assert all(math.isnan(place) for place in across([1, 2], [None, None], TIME))
 
 
 def test_the_table_of_word_frequencies_is_one_row_of_the_losses_once_it_is_known() -> None:
