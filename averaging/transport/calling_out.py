@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from averaging.protocol.messages import Contact
 from swarm.dht.multiaddrs import quic_host
 
 MOST_SEEN = 2  # addresses that are told: of IPv4 and of IPv6, or the two of a router that has changed its port
@@ -37,6 +38,18 @@ def checked(seen: Iterable[str], home: Iterable[str]) -> Whereabouts:
     """What another peer says of itself, without what is no address of QUIC, and home addresses that are none."""
     homes = (one for one in map(_plain, home) if one is not None and _is_home(one))
     return Whereabouts(tuple(one for one in map(_plain, seen) if one is not None), tuple(homes))
+
+
+def one_of_each_user(seen: Mapping[str, str], listed: Mapping[str, Contact]) -> list[str]:
+    """Addresses at which others see this peer, the coordinator's word first: many peers of one user count as one.
+
+    Args:
+        seen: by session.
+        listed: contacts by session; the word of those that nobody reaches, or that are not there, does not count.
+    """
+    known = [(listed[session], address) for session, address in seen.items() if session in listed]
+    known.sort(key=lambda one: not one[0].is_coordinator)
+    return list({contact.user: address for contact, address in known if contact.reachable}.values())
 
 
 def whereabouts(said: Iterable[str], visible: Iterable[str]) -> Whereabouts:

@@ -14,7 +14,7 @@ from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.log.header import peer_of
-from averaging.transport.calling_out import MOST_CALLED, Calls, whereabouts
+from averaging.transport.calling_out import MOST_CALLED, Calls, one_of_each_user, whereabouts
 from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.streams import Transport
 from swarm.access.greeting import UNREACHED
@@ -55,9 +55,8 @@ class HolePuncher:
         listed = self._discovery.listed
         connected = await self._connected()
         self._tell(connected if len(connected) <= MOST_CALLED else ())
-        said = [address for one, address in self._transport.seen.items() if one in listed and listed[one].reachable]
         _, visible = await self._p2p._client.identify()
-        own = whereabouts(said, printed(visible))
+        own = whereabouts(one_of_each_user(self._transport.seen, listed), printed(visible))
         self._discovery.is_at(own)
         theirs = self._discovery.listing.whereabouts
         others = {

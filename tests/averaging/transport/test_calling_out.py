@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from averaging.protocol.messages import Contact
 from averaging.transport.calling_out import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
@@ -11,6 +12,7 @@ from averaging.transport.calling_out import (
     Calls,
     Whereabouts,
     checked,
+    one_of_each_user,
     whereabouts,
 )
 
@@ -32,6 +34,13 @@ def test_a_peer_is_where_others_see_it_and_at_home():
 
 def test_until_somebody_has_seen_it_nobody_outside_is_told_anything():
     assert told() == Whereabouts((), (HOME,))
+
+
+def test_many_peers_of_one_user_say_one_address_and_the_coordinator_is_heard_first():
+    contacts = {f"liar.{number}": Contact(f"liar.{number}", "liar", reachable=True) for number in range(3)}
+    contacts |= {"c.0": Contact("c.0", "coordinator", True, is_coordinator=True), "d.0": Contact("d.0", "d", False)}
+    seen = dict.fromkeys(contacts, ELSEWHERE) | {"c.0": OUTSIDE, "gone.0": ELSEWHERE}
+    assert one_of_each_user(seen, contacts) == [OUTSIDE, ELSEWHERE]
 
 
 def test_what_most_have_seen_comes_first():
