@@ -68,6 +68,7 @@ def new(
     from app.new.machines import KINDS, REFERENCE, read_volunteers
     from app.new.new import FILES, RUN, Answers, check_apart, make
     from app.new.sources import documents_of, source_of
+    from app.new.text_survey import check_enough
     from app.plan.table import Volunteers
     from corpus.held_out import TEXT_FILES
     from swarm.files import check_writable
@@ -80,7 +81,10 @@ def new(
 
     def beginning_of(answer: str) -> tuple["DataSource", list[str]]:
         source = source_of(answer, text_column)
-        return source, list(islice(documents_of(source), BEGINNING))
+        documents = list(islice(documents_of(source), BEGINNING))
+        if len(documents) < BEGINNING:  # this was the whole text
+            check_enough(source, len(documents), sum(map(len, documents)))
+        return source, documents
 
     def rows_of(answer: str) -> tuple[Volunteers, ...]:
         check_apart(Path(answer), folder, FILES)

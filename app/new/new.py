@@ -1,6 +1,7 @@
 """What `sahaj new` does with its answers: it chooses the run, and writes run file, volunteers and held-out text."""
 
 import shlex
+import tempfile
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from app.new.text_survey import Seen, count_tokens, look
 from app.new.writing import Section, Setting, content, to_yaml
 from app.plan.table import Volunteers
 from corpus.held_out import EVERY, HELD_OUT, TEXT_FILES, TRAINING
-from swarm.errors import SahajError, in_a_line
-from swarm.files import write_file
+from swarm.errors import in_a_line
+from swarm.files import PARTIAL, storage_errors, write_file
 from swarm.run_file import DataSource, RunFile, parse_run
 
 FILES = RUN, TABLE = "run.yaml", "volunteers.csv"
@@ -40,26 +41,27 @@ class Answers:
 
 
 def make(answers: Answers, console: Console) -> None:
-    """Read the text, choose the run, write its files, and say what comes next.
+    """Read the text, choose the run, write its files, and say what comes next; what is there stays if that fails.
 
     Raises:
         SizingError: no run fits.
         DataError, TokenizerError, StorageError: the text cannot be read, or a file not be written.
     """
     folder = answers.folder
-    seen = look(answers.text, console, cut_into=folder if answers.held_out is None else None)
-    try:
+    with storage_errors(folder / RUN):
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = tempfile.TemporaryDirectory(prefix=f".text{PARTIAL}", dir=folder)
+    with beside as parts:
+        seen = look(answers.text, console, cut_into=Path(parts) if answers.held_out is None else None)
         text = count_tokens(seen, answers.language)
         with console.status("planning"):
             choice = choose(text, speed_of(answers.volunteers, answers.measured), answers.days)
-    except SahajError:  # for the next try nothing is in the way
-        if answers.held_out is None:
-            for name in TEXT_FILES:
-                (folder / name).unlink()
-        raise
-    settings = run_settings(answers, choice)
-    run = parse_run(content(settings), folder / RUN)
-    rows = at_model(answers.volunteers, answers.measured, run_of(choice.course))
+        settings = run_settings(answers, choice)
+        run = parse_run(content(settings), folder / RUN)
+        rows = at_model(answers.volunteers, answers.measured, run_of(choice.course))
+        for name in TEXT_FILES if answers.held_out is None else ():
+            with storage_errors(folder / name):
+                Path(parts, name).replace(folder / name)
     write_file(folder / TABLE, to_csv(rows, run.name))
     write_file(folder / RUN, to_yaml(_title(answers), settings))
     for line in _summary(answers, seen, text, choice):

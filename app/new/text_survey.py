@@ -1,7 +1,8 @@
 """Looks at a run's text: how much there is, and how many tokens its words become.
 
-A local text that has to be cut in two is cut while it is looked at, so that it is read once. Of others
-`MOST_CHARACTERS` are read; the Hub is asked how many documents a dataset has, which it does not always know.
+A local text that has to be cut in two is cut while it is looked at, so that it is read once; at most
+`MOST_CHARACTERS` of any other text are read. The Hub is asked how many documents a dataset has, which it does not
+always know.
 """
 
 import itertools
@@ -27,7 +28,7 @@ from tokenizer.training import train_tokenizer
 MOST_CHARACTERS = {"here": 1_000_000_000, "on the Hub": 20_000_000}  # that are read
 SAMPLE_DOCUMENTS = 400  # a tokenizer is trained on half of them
 SAMPLE_CHARACTERS = 5_000  # of each of them
-LEAST_DOCUMENTS, LEAST_CHARACTERS = 20, 50_000  # of a text; less teaches nothing that can be measured
+LEAST_DOCUMENTS, LEAST_CHARACTERS = 20, 50_000  # of a text
 SHOW_EVERY = 100  # documents
 MOST_HELD_OUT = 2_000  # documents of a local text that are kept from training
 
@@ -48,7 +49,7 @@ def look(source: DataSource, console: Console | None = None, cut_into: Path | No
 
     Args:
         console: where progress is shown.
-        cut_into: a folder for a training and a held-out part of it; nothing is written there if this raises.
+        cut_into: folder in which to write the text's training and held-out parts; unchanged if this raises.
 
     Raises:
         DataError: it is missing, unreadable, or too small.
@@ -73,11 +74,7 @@ def look(source: DataSource, console: Console | None = None, cut_into: Path | No
             if characters >= most:
                 total = told_documents(source)
                 break
-        if documents < LEAST_DOCUMENTS or characters < LEAST_CHARACTERS:
-            raise DataError(
-                f"{source.name}: too little text, {documents:,} documents with {characters:,} characters; at least "
-                f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
-            )
+        check_enough(source, documents, characters)
 
     with ProgressBar(console, f"reading {source.name}") as bar:
         if cut_into is None:
@@ -86,6 +83,19 @@ def look(source: DataSource, console: Console | None = None, cut_into: Path | No
             hold_out(read(), cut_into, most=MOST_HELD_OUT)
     rng.shuffle(sample)
     return Seen(source, documents, characters, tuple(sample), max(documents, total))
+
+
+def check_enough(source: DataSource, documents: int, characters: int) -> None:
+    """Refuse a text that teaches nothing that can be measured.
+
+    Raises:
+        DataError: it is too small.
+    """
+    if documents < LEAST_DOCUMENTS or characters < LEAST_CHARACTERS:
+        raise DataError(
+            f"{source.name}: too little text, {documents:,} documents with {characters:,} characters; at least "
+            f"{LEAST_DOCUMENTS} and {LEAST_CHARACTERS:,} are needed"
+        )
 
 
 def count_tokens(seen: Seen, language: str) -> Text:

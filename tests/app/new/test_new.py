@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.commands import new
+from app.new.sizing import SizingError
 from app.plan.table import read_table
 from corpus.documents import open_documents
 from swarm.errors import SahajError
@@ -176,6 +177,24 @@ def test_a_run_that_does_not_fit_leaves_nothing_in_the_way_of_the_next_try(text:
     assert not names(tmp_path / "run")
 
 
+@pytest.mark.parametrize("failure", [SizingError("no run fits"), KeyboardInterrupt(), RuntimeError()])
+def test_a_try_that_fails_leaves_the_earlier_run_as_it_was(
+    failure: BaseException, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "run"
+    sahaj_new(folder, *flags(text))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == FILES
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("app.new.new.choose", fail)
+    other = write_text(tmp_path / "other.jsonl", documents=80)
+    assert sahaj_new(folder, *flags(other), "--overwrite").exit_code
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_text_that_would_be_overwritten_is_refused(tmp_path: Path):
     text = write_text(tmp_path / "train.jsonl")
     before = text.read_bytes()
@@ -188,13 +207,16 @@ def test_a_text_that_would_be_overwritten_is_refused(tmp_path: Path):
 
 def test_questions_are_asked_until_the_answers_are_right(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(new, "_has_terminal", lambda: True)
-    answers = ["missing.jsonl", str(text), "", "3 toasters", "5 laptop", "-1", "30", "Rivers!", "rivers", ""]
+    little = write_text(tmp_path / "little.jsonl", documents=5)
+    texts = ["missing.jsonl", str(little), str(text)]
+    answers = [*texts, "", "3 toasters", "5 laptop", "-1", "30", "Rivers!", "rivers", ""]
     done = sahaj_new(tmp_path / "run", typed="\n".join(answers) + "\n")
     assert done.exit_code == 0, done.output
     run = load_run(tmp_path / "run" / "run.yaml")
     assert (run.name, run.language, run.access.open) == ("rivers", "en", True)
     for said in ("missing.jsonl: no such", "toasters: no such kind", "-1: days must be", "Rivers!: a run's name"):
         assert said in done.output
+    assert "5 documents with" in done.output
 
 
 def test_a_language_is_guessed_from_its_script(tmp_path: Path):
