@@ -15,7 +15,7 @@ from app.join import machine_checks
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HubToken
+from app.join.hub_token import HubToken, find_token
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
@@ -86,8 +86,8 @@ def join(url: str, options: JoinOptions) -> None:
             )
             with page.asking():
                 waited = long_pauses.wait_until_over(watch, view.message)
-            if waited:
-                volunteer = None  # after hours a saved login may have been renewed
+            if waited and volunteer is not None and (token := volunteer[0]) is not None:
+                volunteer = find_token() or token, None  # after hours a saved login may have been renewed
             admitted, client_mode = _enter_patiently(
                 client, options, volunteer, timer, view.message, retries=came_back or waited
             )
