@@ -27,7 +27,11 @@ class PeerProcess:
         fresh = multiprocessing.get_context("spawn")
         self._questions, theirs = fresh.Pipe()
         self._process = fresh.Process(target=_answer, args=(theirs,), daemon=True)
-        self._process.start()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: at Ctrl-C this process ends the other
+        try:
+            self._process.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
         theirs.close()
         self._late = False
 
@@ -41,7 +45,7 @@ class PeerProcess:
         self._process.join()
 
     def ask(self, until: float, look: Callable[..., T], *arguments: Any) -> T:
-        """What a function of a module returns there, at a time of the monotonic clock at the latest.
+        """What a function of a module returns there by `until`, in monotonic seconds.
 
         Raises:
             Broken: it has raised an error, or the process has ended.

@@ -13,6 +13,7 @@ from swarm.language import _, mark
 from swarm.version import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
+OF_A_PROXY = (ProblemKind.PROXY, ProblemKind.NOT_A_COORDINATOR)  # with http, what a proxy answers itself is the latter
 UNKNOWN = mark("the coordinator does not answer")
 
 
@@ -43,12 +44,11 @@ def proxy(seen: LinkSeen) -> CheckResult:
         return ok(Check.PROXY, told.format(proxy=seen.proxy.shown))
     if seen.run.kind is ProblemKind.PROXY:
         return fault(Check.PROXY, str(seen.run))
-    return warning(
-        Check.PROXY,
-        _("{proxy} is used, and the coordinator does not answer; see whether NO_PROXY helps").format(
-            proxy=seen.proxy.shown
-        ),
+    told = _(
+        "{proxy} is used, and the coordinator does not answer; check the link, and see whether NO_PROXY={host} helps"
     )
+    say = fault if seen.run.kind in OF_A_PROXY else warning
+    return say(Check.PROXY, told.format(proxy=seen.proxy.shown, host=urlsplit(seen.url).hostname))
 
 
 def encryption(seen: LinkSeen, *, token_needed: bool | None) -> CheckResult:
@@ -75,7 +75,7 @@ def coordinator(seen: LinkSeen) -> CheckResult:
     """Whether the coordinator answers at the link."""
     if isinstance(seen.run, RunDescription):
         return ok(Check.COORDINATOR, _("the run {run} answers at {url}").format(run=seen.run.name, url=seen.url))
-    if seen.run.kind is ProblemKind.PROXY:
+    if seen.proxy is not None and seen.run.kind in OF_A_PROXY:
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.PROXY.value))
     if isinstance(seen.addresses, JoinProblem) and seen.proxy is None:
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.DNS.value))

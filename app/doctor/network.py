@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.doctor.background import outcome_or, start
-from app.join.coordinator_client import CoordinatorClient, RunDescription
-from app.join.problems import JoinProblem, explain
+from app.join.coordinator_client import CoordinatorClient, RunDescription, clock_offset
+from app.join.problems import JoinProblem, ProblemKind, explain
 from app.join.proxy import Proxy, proxy_for
 
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in a multiaddr
@@ -69,9 +69,23 @@ def ask_for_run(url: str, patience: float) -> tuple[RunDescription | JoinProblem
             try:
                 return client.run(), client.ahead, client.base
             except JoinProblem as problem:
-                return problem, client.ahead, client.base
+                is_tls = problem.kind is ProblemKind.TLS
+                ahead = _clock_behind_bad_certificate(client.base, patience) if is_tls else client.ahead
+                return problem, ahead, client.base
     except JoinProblem as problem:
         return problem, None, url
+
+
+def _clock_behind_bad_certificate(url: str, patience: float) -> float | None:
+    """The offset of the clock where no certificate is valid, of which a wrong clock is a usual reason.
+
+    Nothing secret is sent, and nothing else of the answer is used.
+    """
+    try:
+        headers = httpx.head(f"{url}/api/run", verify=False, timeout=patience, trust_env=False).headers
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    return clock_offset(headers.get("date"), time.time())
 
 
 def peer_address(address: str) -> PeerAddress | None:

@@ -84,8 +84,8 @@ def observe(link: str | None, state: Path | None, patience: float) -> Observed:
         seen = _caught(lambda: outcome(looking, stages[1]))
         if isinstance(seen, Exception):
             return replace(machine, run=seen)
-        folders = [state] if state is not None else [default_folder(seen.url), *peer_folders(seen.url)]
-        return replace(machine, run=_look_at_run(process, seen, machine, folders, stages))
+        folders = dict.fromkeys([state] if state is not None else [default_folder(seen.url), *peer_folders(seen.url)])
+        return replace(machine, run=_look_at_run(process, seen, machine, list(folders), stages))
 
 
 def _look_at_machine(process: PeerProcess, folder: Path, until: float) -> Observed:

@@ -177,7 +177,7 @@ class CoordinatorClient:
             raise explain(self.base, error, self._proxy) from None
 
     def _check(self, status: int, headers: httpx.Headers, content: bytes) -> None:
-        self.ahead = _clock_offset(headers.get("date"), time.time())
+        self.ahead = clock_offset(headers.get("date"), time.time())
         if not 200 <= status < 300:
             raise self._refusal(status, headers, content)
         if self.ahead is not None and abs(self.ahead) > self._tolerance:
@@ -237,7 +237,7 @@ class CoordinatorClient:
         self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix(RUN)}")
 
 
-def _clock_offset(date: str | None, now: float) -> float | None:
+def clock_offset(date: str | None, now: float) -> float | None:
     """Seconds by which the other clock is ahead of ours, from a `Date` header; None if that is no date."""
     try:
         return parsedate_to_datetime(date).timestamp() - now if date else None

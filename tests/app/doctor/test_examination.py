@@ -149,6 +149,7 @@ def failing(error: Exception, proxy: str = "") -> JoinProblem:
             Check.PROXY,
             "HTTPS_PROXY.*nothing is listening there",
         ),
+        ({"run": problem(ProblemKind.NOT_A_COORDINATOR), "proxy": PROXY}, Check.PROXY, "NO_PROXY=run.example.org"),
         ({"ahead": 300.0}, Check.CLOCK, "5 minutes behind the coordinator's"),
         ({"ahead": -9.0}, Check.CLOCK, "8 s ahead of the coordinator's"),
         ({"run": described(version="7.2.0")}, Check.VERSION, "works with Sahaj 7.2.0.*install that version"),

@@ -54,6 +54,16 @@ def test_a_wrong_clock(run: StandIn):
     assert "behind the coordinator's" in link_findings.clock(seen).message
 
 
+def test_a_wrong_clock_is_seen_behind_a_certificate_that_is_not_valid(run: StandIn, tmp_path: Path):
+    run.clock_offset = 86_400.0 * 400
+    speak_tls(run, tmp_path)
+    seen = look(run.url.replace("http", "https"))
+    assert link_findings.encryption(seen, token_needed=None).mark is Mark.FAULT
+    assert "certificate is not valid" in link_findings.encryption(seen, token_needed=None).message
+    assert link_findings.coordinator(seen).mark is Mark.SKIPPED
+    assert link_findings.clock(seen).mark is Mark.FAULT
+
+
 def test_no_such_host():
     seen = look("https://no-such-host.invalid")
     assert link_findings.dns(seen).mark is Mark.FAULT
@@ -115,7 +125,8 @@ def test_a_proxy_that_refuses(scheme: str, refusing_proxy: ProxyStandIn, monkeyp
     seen = look(f"{scheme}://no-such-host.invalid")
     assert any("no-such-host.invalid" in line for line in refusing_proxy.heard)
     found = link_findings.proxy(seen)
-    assert found.mark is (Mark.FAULT if scheme == "https" else Mark.WARNING), found  # http: may be the coordinator's
+    assert found.mark is Mark.FAULT, found
+    assert link_findings.coordinator(seen).mark is Mark.SKIPPED
     assert f"{scheme.upper()}_PROXY" in found.message
     assert "secret" not in found.message
     assert link_findings.dns(seen).mark is Mark.FAULT

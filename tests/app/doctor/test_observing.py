@@ -1,6 +1,7 @@
 """What is seen through torch and hivemind, of passes on the disk, and of a coordinator that gives one."""
 
 import fcntl
+import signal
 import socket
 import threading
 import time
@@ -95,6 +96,13 @@ def test_a_broken_torch(code: str, words: str, observed: Observed, tmp_path: Pat
     found = {one.check: one for one in results(replace(observed, torch=told.value), 0.0)}
     assert found[Check.TORCH].mark is Mark.FAULT
     assert words in found[Check.TORCH].message
+
+
+def test_ctrl_c_ends_this_process_alone():
+    here = signal.getsignal(signal.SIGINT)
+    with PeerProcess() as process:
+        assert process.ask(time.monotonic() + PATIENCE, signal.getsignal, signal.SIGINT) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) == here
 
 
 def test_a_torch_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
