@@ -23,7 +23,7 @@ from app.organizing.dashboard import free_port, is_installed
 from coordinator.ledger.answers import Fills, compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
-from swarm.errors import SahajError
+from swarm.errors import RunFileError, SahajError
 from swarm.files import lookup_errors, storage_errors, write_file
 from swarm.logging import logs
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
@@ -34,6 +34,7 @@ from tokenizer.command import train_from_run
 DEFAULT_RUN = Path(__file__).parents[2] / "runs" / "demo.yaml"
 MARKER = ".sahaj-demo"  # in the demo's folder: what is there may be replaced
 MADE = ("corpus", "tokenizer", "coordinator", "peers", "logs")  # folders of an earlier demo, replaced by this one
+LEAST_STEPS = 6  # global steps in which everything can happen, as --steps has it
 
 
 class DemoFolderError(SahajError):
@@ -70,6 +71,8 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
             signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     template = load_run(options.run or DEFAULT_RUN)
+    if options.steps is None and (steps := template.optimizer.total_steps) < LEAST_STEPS:
+        raise RunFileError(f"{options.run}: optimizer.total_steps is {steps}; a demo needs {LEAST_STEPS}: give --steps")
     with _claimed(out):
         run = prepare_run(template, options, console)
         logs.write_to(out / "logs", "demo")
@@ -198,9 +201,12 @@ def run_content(template: RunFile, options: DemoOptions, language: str) -> dict[
 def _close(run: RunFile, coordinator: Peer, summary: Summary, fills: list[Fills], out: Path, console: Console) -> int:
     """Report what the model has learned, the figures, and whether everything happened; returns the exit status."""
     path = save_summary(summary, out)
-    if fills:
+    chosen = choose_probes(run, out / "corpus")
+    if not chosen:
+        console.print("No held-out sentence has a frequent word between spaces that is one token: none was filled.")
+    elif fills:
         console.rule("what the model has learned")
-        console.print(render(fills[-1].sentences, choose_probes(run, out / "corpus")))
+        console.print(render(fills[-1].sentences, chosen))
     console.rule("the figures")
     console.print(
         f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "

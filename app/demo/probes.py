@@ -25,7 +25,8 @@ OFTEN = 2000  # words within which a word has to come once on average, to be lea
 def choose_probes(run: RunFile, folder: Path) -> dict[str, str]:
     """Sentences of the held-out text in `folder`, each with the longest frequent word masked, and that word.
 
-    A word is letters between two spaces, and a single token. The same text gives the same probes.
+    A word is letters between two spaces, and a single token, as which it is returned. The same text gives the same
+    probes.
     """
     tokenizer = load_tokenizer(run)
     with (folder / HELD_OUT).open(encoding="utf-8") as lines:
@@ -45,7 +46,8 @@ def choose_probes(run: RunFile, folder: Path) -> dict[str, str]:
         words[words.index(answer)] = MASK
         text = " ".join(words)
         if len(tokenizer(text.replace(MASK, str(tokenizer.mask_token)))["input_ids"]) <= run.data.max_length:
-            chosen[text] = answer
+            token = tokenizer(answer, add_special_tokens=False)["input_ids"]
+            chosen[text] = str(tokenizer.decode(token)).strip()  # uniform, as the model's guesses are
     return dict(list(chosen.items())[:SENTENCES])
 
 

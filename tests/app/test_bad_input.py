@@ -103,6 +103,13 @@ def test_the_demo_refuses_a_corpus_that_is_no_text(tmp_path: Path, name: str, co
     assert not left, f"half-written: {left}"
 
 
+def test_the_demo_refuses_a_run_file_of_too_few_global_steps(tmp_path: Path):
+    file = write_run(tmp_path, optimizer={"total_steps": 2, "warmup_steps": 1})
+    refused = sahaj("demo", "--run", file, "--out", "out", cwd=tmp_path)
+    assert_one_line(refused, "run.yaml", "total_steps is 2", "--steps")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("command", "changes", "words"),
     [

@@ -44,6 +44,11 @@ def test_the_longest_frequent_word_that_is_one_token_is_masked(probes_of: Callab
     }
 
 
+def test_the_answer_is_written_as_the_tokenizer_writes_guesses(probes_of: Callable[..., dict[str, str]]) -> None:
+    other = FITTING.replace("function", "Ｆunction")  # with a letter that NFKC makes another one
+    assert probes_of(*[other] * 5) == {f"Nobody calls the {MASK} without the argument that it needs.": "Function"}
+
+
 def test_no_more_sentences_are_chosen_than_are_shown(probes_of: Callable[..., dict[str, str]]) -> None:
     assert len(probes_of(*(f"In the case {number}, {FITTING}" for number in range(20)))) == SENTENCES
 
