@@ -65,6 +65,8 @@ def picture(url: str | None) -> str | None:
 def language(code: str) -> str:
     """Hindi, for hi."""
     base = code.partition("-")[0].casefold()
+    if (current(), base) == ("en", "bn"):
+        return "Bengali"  # as the documentation and model cards; CLDR says Bangla
     return str(Locale(current()).languages.get(base, line(code, 30)))
 
 

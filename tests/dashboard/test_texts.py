@@ -108,6 +108,11 @@ def test_scripts_that_need_joiners_keep_them() -> None:
     assert texts.line("ক\N{ZERO WIDTH JOINER}ষ") == "ক\N{ZERO WIDTH JOINER}ষ"
 
 
+@pytest.mark.parametrize(("code", "shown"), [("hi", "Hindi"), ("bn", "Bengali"), ("bn-BD", "Bengali"), ("xx", "xx")])
+def test_a_language_has_its_english_name(code: str, shown: str) -> None:
+    assert texts.language(code) == shown
+
+
 def test_long_text_is_cut() -> None:
     assert texts.line("long " * 1000, 20) == "long long long long…"
     assert len(texts.name("x" * 10_000)) == texts.LONGEST_NAME
