@@ -8,6 +8,7 @@ import getpass
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -142,8 +143,9 @@ def translations(python: str, language: str) -> dict[str, str]:
 
 
 def with_scheme(url: str) -> str:
-    """The URL with a scheme, which the standard library needs."""
-    return (url if "://" in url else f"https://{url}").rstrip("/")
+    """The URL with a scheme, which the standard library needs: https for a domain name alone, as in joining."""
+    is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", url)
+    return (url if "://" in url else f"{'https' if is_public else 'http'}://{url}").rstrip("/")
 
 
 def command(python: str, url: str, name: str, platform: str) -> list[str]:
