@@ -38,19 +38,22 @@ class Pace:
     micro_batch: int
     samples_per_second: float
     precision: Precision
-    asked: int | None = None  # by --micro-batch
+    asked_micro_batch: int | None = None  # by --micro-batch
 
     def describe(self) -> str:
         """One line for the volunteer."""
         dtype = str(self.precision.dtype).removeprefix("torch.")
         speed = self.samples_per_second
         told = _("Computing {n} samples at a time in {format}: {speed} samples/s.")
-        if self.asked not in (None, self.micro_batch):
+        if self.asked_micro_batch not in (None, self.micro_batch):
             told += " " + _(
                 "That is the most that one peer may bring to a global step, and --micro-batch {asked} is more."
             )
         return told.format(
-            n=self.micro_batch, format=dtype, speed=f"{speed:.1f}" if speed < 10 else f"{speed:.0f}", asked=self.asked
+            n=self.micro_batch,
+            format=dtype,
+            speed=f"{speed:.1f}" if speed < 10 else f"{speed:.0f}",
+            asked=self.asked_micro_batch,
         )
 
 

@@ -31,7 +31,7 @@ class CopyTimes:
 
     copy: float = 120.0  # between two copies of an expert
     transfer: float = 60.0  # for one state to arrive
-    transfers: float = 600.0  # for all states that one host is asked for
+    all_transfers: float = 600.0  # for all states that one host is asked for
 
 
 class Copying:
@@ -92,7 +92,7 @@ class Copying:
         """Copy experts from one host; those that do not come are tried again at the next look."""
         connection = self._connect(peer_id)
         try:
-            async with within(self._times.transfers):
+            async with within(self._times.all_transfers):
                 await self._fetch_all(connection, peer_id, uids)
         except FAILURES as error:
             logger.info(f"experts could not be copied from {peer_id}: {str(error) or type(error).__name__}")

@@ -73,7 +73,7 @@ class StateCollection:
             SwarmError: our own peer of the DHT does not answer.
         """
         connect = partial(self._swarm.connect, self._settings)
-        copying = Copying(connect, self._settings, self.files, CopyTimes(copy=ONCE, transfers=patience))
+        copying = Copying(connect, self._settings, self.files, CopyTimes(copy=ONCE, all_transfers=patience))
         try:
             async with within(patience):
                 await self._collect(copying)

@@ -28,7 +28,7 @@ from tests.support.virtual_time import in_virtual_time
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=4)
 A, B, C, D = (0, 0), (0, 1), (1, 0), (1, 1)
-TIMES = HostingTimes(look=5.0, tell=10.0, copy=120.0, transfer=60.0, transfers=600.0)
+TIMES = HostingTimes(look=5.0, tell=10.0, copy=120.0, transfer=60.0, all_transfers=600.0)
 SETTLED = 21.0  # seconds in which a host has looked some times
 
 
