@@ -1,12 +1,13 @@
-"""Checkpoints on disk: their files, where the run was, and whether they are all there. Reads no tensors."""
+"""Checkpoints on disk: their files, where the run was, and whether they are whole. Reads no tensors."""
 
 import contextlib
 import json
 import logging
 import math
 import re
+import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -101,8 +102,10 @@ def read_state(path: Path) -> TrainerState:
     if not (path / STATE).is_file():
         raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}; give a checkpoint-<step> folder")
     try:
-        return TrainerState(**json.loads((path / STATE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        content = json.loads((path / STATE).read_text(encoding="utf-8"))
+        known = {one.name for one in fields(TrainerState)}  # a newer version may say more
+        return TrainerState(**{name: value for name, value in content.items() if name in known})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path / STATE} is broken ({type(error).__name__}: {error})") from error
 
 
@@ -110,13 +113,17 @@ def check(path: Path) -> TrainerState:
     """The state of a checkpoint whose files are all there; `load_checkpoint` compares them with their sums.
 
     Raises:
-        CheckpointError: a file is missing, or its state or the list of its files is broken.
+        CheckpointError: a file is missing, one with tensors is cut short, or its state or the list of files is broken.
     """
     state = read_state(path)
     try:
-        if missing := [name for name in read_sums(path) if not (path / name).is_file()]:
-            raise ValueError(f"{missing[0]} is missing")
-    except (OSError, ValueError) as error:
+        for file in (path / name for name in read_sums(path)):
+            if file.suffix == ".safetensors":
+                with safe_open(file, "numpy"):  # its header says how long it is
+                    pass
+            elif not (zipfile.is_zipfile(file) if file.name == OPTIMIZER else file.is_file()):
+                raise ValueError(f"{file.name} is missing or cut short")
+    except (OSError, SafetensorError, ValueError) as error:
         raise broken(path, error) from error
     return state
 

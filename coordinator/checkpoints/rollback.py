@@ -7,7 +7,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints, named_checkpoints, whole_checkpoint
+from coordinator.checkpoints.checkpoint import (
+    Checkpoint,
+    list_checkpoints,
+    logged_if_broken,
+    named_checkpoints,
+    whole_checkpoint,
+)
 from coordinator.checkpoints.rollback_policy import (
     BAD_STEPS,
     RECENT_STEPS,
@@ -85,10 +91,8 @@ class Rollback:
     def roll_back_if_bad(self, loss: float) -> bool:
         """Propose a rollback if this held-out loss (nats) is that of a diverged model; returns whether one is proposed.
 
-        If there is nothing to go back to, that is said, and the run goes on as it is.
-
-        Raises:
-            CheckpointError, StorageError: the checkpoint cannot be read now; nothing was changed.
+        A checkpoint that turns out to be broken is skipped. If there is nothing to go back to, that is said, and the
+        run goes on as it is.
         """
         with contextlib.suppress(LedgerError):
             evaluations = self._context.ledger.evaluations()
@@ -97,17 +101,19 @@ class Rollback:
             return False
         if self._proposed is None:  # else a quorum has not agreed yet
             reason = f"The held-out loss has risen from {self._best:.2f} to {loss:.2f}"
-            good = newest_good(self.checkpoints(), self._best)
-            if good is None:
-                said = f"problem: {reason}, but there is no good checkpoint to go back to; the run goes on as it is"
-                self._context.say(said)
-                return False
-            try:
-                self._propose(good, reason)
-            except SwarmError as error:
-                self._context.say(f"problem: {error}; the run goes on as it is")
-                return False
-        return True
+            there = self.checkpoints()
+            while (good := newest_good(there, self._best)) is not None:
+                there.remove(good)
+                try:
+                    with logged_if_broken(good.path):
+                        self._propose(good, reason)
+                        return True
+                except SwarmError as error:
+                    self._context.say(f"problem: {error}; the run goes on as it is")
+                    return False
+            said = f"problem: {reason}, but there is no good checkpoint to go back to; the run goes on as it is"
+            self._context.say(said)
+        return self.is_proposed
 
     def follow_order(self) -> None:
         """Propose a rollback to the checkpoint that the organizer wants, if there is an order.

@@ -1,5 +1,6 @@
 """Which checkpoints are kept, and which are removed."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,10 @@ def test_what_is_kept_does_not_depend_on_when_older_ones_went() -> None:
 def test_pruning_counts_only_whole_checkpoints_as_kept(tmp_path: Path, save: Save) -> None:
     for step in (1, 2, 3, 4, 5, 6):
         save(step)
-    for step in (1, 4, 6):
-        (tmp_path / f"checkpoint-{step}" / "model.safetensors").unlink()
+    (tmp_path / "checkpoint-1" / "model.safetensors").unlink()
+    for step, name in ((4, "model.safetensors"), (6, "optimizer.pt")):
+        path = tmp_path / f"checkpoint-{step}" / name
+        os.truncate(path, path.stat().st_size - 100)
     removed = prune(tmp_path, list_checkpoints(tmp_path), newest=2)
     assert [path.name for path in removed] == ["checkpoint-1", "checkpoint-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (3, 4, 5, 6)]

@@ -146,6 +146,19 @@ def test_a_run_that_diverges_does_not_go_back_to_what_was_undone(
     assert ordered == [100, 100]
 
 
+def test_a_checkpoint_that_turns_out_to_be_broken_is_skipped_for_an_older_one(
+    run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    broken = make_checkpoint(200).path / "model.safetensors"
+    broken.write_bytes(broken.read_bytes()[:-1] + b"?")
+    ordered: list[int] = []
+    log: Any = SimpleNamespace(step=210, roll_back=lambda older: ordered.append(older.trainer_state.step))
+    context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
+    assert Rollback(context, log, queue.SimpleQueue[int]()).roll_back_if_bad(9.0)
+    assert ordered == [100]
+
+
 def test_what_was_undone_counts_no_longer_and_the_checkpoint_gone_back_to_stays(
     run: RunFile, ledger: Ledger, state_folder: Path, make_checkpoint: MakeCheckpoint
 ):

@@ -3,7 +3,7 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from coordinator.checkpoints.checkpoint import (
     CheckpointError,
     list_checkpoints,
     newest_checkpoint,
+    read_state,
 )
 from coordinator.checkpoints.checksums import write_sums
 from coordinator.checkpoints.store import (
@@ -194,6 +195,13 @@ def test_an_optimizer_state_that_would_run_code_is_not_loaded(tmp_path: Path, sa
     with pytest.raises(CheckpointError, match="broken"):
         load_checkpoint(path)
     assert not (tmp_path / "owned").exists()
+
+
+def test_what_a_newer_version_says_of_a_state_is_no_damage(save: Save) -> None:
+    path = save(1) / "trainer_state.json"
+    state = read_state(path.parent)
+    path.write_text(json.dumps(asdict(state) | {"moonlight": 0.5}), encoding="utf-8")
+    assert read_state(path.parent) == state
 
 
 def test_a_second_checkpoint_of_a_step_replaces_the_first(save: Save, model: AlbertPretraining) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy
 import pytest
 from hivemind.utils.crypto import RSAPrivateKey
+from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.decisions import NoticeStore
@@ -86,7 +88,7 @@ def small_checkpoint(folder: Path, step: int, saved_at: str) -> None:
     path.mkdir(parents=True)
     state = TrainerState("test-run", step, 64, 9.25, saved_at, "fingerprint", "sahaj")
     (path / STATE).write_text(json.dumps(asdict(state)))
-    (path / MODEL).write_bytes(b"of a single weight")
+    save_file({"weight": numpy.zeros(1, numpy.float32)}, path / MODEL)
     write_sums(path)
 
 
