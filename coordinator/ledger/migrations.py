@@ -18,9 +18,12 @@ STEPS: tuple[Callable[[Operations], None], ...] = ()  # in the order in which th
 
 
 def version_of(connection: Connection) -> int | None:
-    """How many of all steps the ledger has seen; None if it has no tables yet."""
-    if not inspect(connection).has_table(VersionRow.__tablename__):
+    """How many of all steps the ledger has seen; None if it has no tables yet, -1 if no step leads on from them."""
+    tables = inspect(connection)
+    if not tables.has_table(VersionRow.__tablename__):
         return None
+    if all(column["name"] != "number" for column in tables.get_columns(VersionRow.__tablename__)):
+        return -1
     return connection.execute(select(VersionRow.number)).scalar_one()
 
 

@@ -35,7 +35,7 @@ WRITING = "sahaj_writing"  # the option of a connection that is going to write
 
 
 class LedgerError(SahajError):
-    """The ledger's database cannot be used: locked, broken, newer than this program, or out of reach."""
+    """The ledger's database cannot be used: locked, broken, of another version, or out of reach."""
 
     exit_status = 7
 
@@ -69,6 +69,11 @@ def _connect(place: URL, patience: float) -> Engine:
                 if place.get_backend_name() == "sqlite":
                     _check(connection)
                 version, newest = migrations.version_of(connection), len(migrations.STEPS)
+            if version == -1:
+                raise LedgerError(
+                    f"ledger {_name(place)} was made by an older Sahaj, and this one does not read it; move it away "
+                    "with its copy, or choose another coordinator.ledger: credit is entered again from the log"
+                )
             if version is not None and version > newest:
                 raise LedgerError(
                     f"ledger {_name(place)} was written by a newer Sahaj (schema {version}, this one knows {newest}); "
