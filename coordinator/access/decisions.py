@@ -34,9 +34,9 @@ POLL_EVERY = 1.0  # seconds; the longest time from a decision to its publication
 class Decisions(BaseModel):
     """All decisions that hold now. `time` is that of the newest notices that the file knows of, in unix seconds."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    banned: frozenset[str]  # names as in passes, and peer ids
     on_probation: frozenset[str] = frozenset()  # names as in passes: see `coordinator.ledger.audits.probation`
     allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
     announcement: str = ""
@@ -63,7 +63,7 @@ class NoticeStore:
         self._authority, self._run_name = authority, run_name
         self._lock = threading.Lock()
         otherwise = "no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
-        self._decided = read_small(self._path, Decisions, otherwise) or Decisions()
+        self._decided = read_small(self._path, Decisions, otherwise) or Decisions(banned=frozenset())
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id

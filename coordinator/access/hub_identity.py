@@ -113,7 +113,7 @@ class Hub:
 def _ask(token: str, endpoint: str) -> HubUser | Refused:
     shown = {"Authorization": f"Bearer {token}"}
     try:
-        answer = httpx.get(f"{endpoint}/api/whoami-v2", headers=shown, timeout=HUB_TIMEOUT)
+        answer = httpx.get(f"{endpoint}/api/whoami-v2", headers=shown, timeout=HUB_TIMEOUT, follow_redirects=True)
         if answer.status_code in (401, 403):
             return REJECTED
         if answer.status_code != 200:

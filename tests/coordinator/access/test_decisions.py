@@ -145,7 +145,10 @@ def test_a_checkpoint_for_which_there_is_no_room_is_not_told_and_silences_nothin
     assert read(store, authority).best == short
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"banned": "asha"}', '{"banned": [1]}', "\x00"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"banned": [], "pausd": true}', '{"banned": "asha"}', '{"banned": [1]}', "\x00"],
+)
 def test_a_broken_file_is_told_and_left_alone(tmp_path: Path, authority: Authority, content: str) -> None:
     (tmp_path / "notices.json").write_text(content)
     with pytest.raises(SwarmError, match=r"notices\.json") as caught:

@@ -3,6 +3,7 @@ import pytest
 from coordinator.access import hub_identity as hub_module
 from coordinator.access.hub_identity import KNOWN_FOR, REJECTED_FOR, Hub, HubUser, read_answer
 from swarm.access.join_messages import Refusal, Refused
+from tests.support.hub.requests import Answer
 from tests.support.hub.stand_in import Account, HubStandIn, whoami
 
 
@@ -57,6 +58,13 @@ def test_the_endpoint_is_that_of_the_moment(hub_stand_in: HubStandIn, monkeypatc
         assert name_or_refusal(hub.ask(token)) == "token_rejected"
         monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
         assert name_or_refusal(hub.ask(token)) == "asha"
+
+
+def test_an_endpoint_that_redirects_is_followed(hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, there = hub_stand_in.answer, Answer(308, headers={"Location": "/api/whoami-v2"})
+    monkeypatch.setattr(hub_stand_in, "answer", lambda asked: there if asked.path[:5] == "/old/" else answer(asked))
+    monkeypatch.setenv("HF_ENDPOINT", f"{hub_stand_in.url}/old")
+    assert name_or_refusal(Hub(1.0).ask(hub_stand_in.add("asha"))) == "asha"
 
 
 def test_the_memory_is_bounded(hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
 
     def make(ledger: Ledger) -> Recorder:
         context, access = RunContext(run, Fingerprint(()), tmp_path, ledger, print), Mock()
-        access.notices.decisions = Decisions()
+        access.notices.decisions = Decisions(banned=frozenset())
         return Recorder(context, Mock(), cast(Replica, log), access)
 
     return make

@@ -129,7 +129,7 @@ def coordinator(
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
     log, ledger = Log(tmp_path), open_ledger("sqlite:///ledger.db", tmp_path)
     access, said = Mock(), list[str]()
-    access.notices.decisions = Decisions()
+    access.notices.decisions = Decisions(banned=frozenset())
 
     def make(robust: str) -> Coordinator:
         of = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
