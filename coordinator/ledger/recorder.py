@@ -45,7 +45,8 @@ READ_EVERY = 5.0  # seconds between two searches for the records of sessions, wh
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {  # as is
+# fields of a record that go into the report unchanged
+REPORTED = SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys() - {
     "session_id",
     "country",
     "served",

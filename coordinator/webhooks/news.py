@@ -54,7 +54,7 @@ class News:
         self._best = min(losses, default=float("inf"))
 
     def note_step(self, step: int) -> None:
-        """Tell once that the run has ended, by itself or by order."""
+        """Tell each time the run ends, by itself or by order."""
         had_ended, self._ended = self._ended, self._has_ended(step)  # an order may be taken back
         if self._ended and not had_ended:
             total = self._run.optimizer.total_steps

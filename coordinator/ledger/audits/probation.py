@@ -25,7 +25,7 @@ from coordinator.ledger.audits.worth import compared
 
 LOOKS = 24  # at a peer, the last ones
 ENOUGH_OF_NOISE, ENOUGH, ENOUGH_LOUD = 5, 10, 20  # looks, to see that it sends noise, agrees less, is loud
-AGAINST = 2.5  # standard deviations of the sum of signed ranks, below zero; it takes eight looks at least
+SURELY_AGAINST = 2.5  # standard deviations of the sum of signed ranks, below zero; it takes eight looks at least
 DOUBT = 3.0  # times the error of its mean, that it is below the usual one
 LEAST = 0.03  # below the usual one, too, and above zero of that: among honest ones a loud liar makes it negative
 PART = 0.1  # of the usual one, that its own is at most: honest ones differ by their text
@@ -98,7 +98,7 @@ class _Known:
         own = sorted((one for one, _ in self.cosines), key=abs)
         count, ranks = len(own), sum(copysign(rank, one) for rank, one in enumerate(own, 1))
         deviation = sqrt(count * (count + 1) * (2 * count + 1) / 6)
-        return statistics.fmean(own) <= -LEAST and ranks <= -AGAINST * deviation
+        return statistics.fmean(own) <= -LEAST and ranks <= -SURELY_AGAINST * deviation
 
     @property
     def means(self) -> tuple[float, float]:
