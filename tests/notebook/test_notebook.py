@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,7 @@ from coordinator.http.badges import plain
 from coordinator.notebook.build import at_the_hub, invitation, notebook_for
 from coordinator.notebook.wheel import PACKAGES, Program, this_program
 from swarm.run_file import ReleaseSection
+from tests.app.join.stand_in import OPEN_RUN
 from tests.support.waiting import PATIENCE
 
 LINK = "https://run.example.org"
@@ -59,7 +61,7 @@ def test_the_command_writes_the_notebook_of_the_run_whose_program_may_be_another
     url, folder = served
     other = Program("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"")
     (folder / "api").mkdir()
-    (folder / "api" / "run").write_text("{}")
+    (folder / "api" / "run").write_text(json.dumps(OPEN_RUN))
     (folder / "join.ipynb").write_bytes(notebook_for(LINK, other, run="river"))
     out = tmp_path / "join.ipynb"
     done = write_notebook(f"{url}/", "--out", out)
