@@ -66,10 +66,10 @@ def test_who_sends_noise_is_doubted_after_a_few_looks() -> None:
 
 
 def test_who_turns_gradients_around_is_doubted_after_eight_looks_however_their_sizes_differ() -> None:
-    probation, found = Probation(), []
+    probation, found = Probation(), list[Doubt]()
     for number, size in enumerate((0.01, 0.6, 0.02, 0.01, 0.5, 0.03, 0.01, 0.7), 1):
         assert not found
-        seen = {session: size * number / 10 for session in WEIGHTS} | {HEAVY: -size}
+        seen = dict.fromkeys(WEIGHTS, size * number / 10) | {HEAVY: -size}
         found = probation.take_in(step(number), agreement(seen), USERS)
     assert [one.user for one in found] == ["user-6"]
 
