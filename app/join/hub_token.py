@@ -149,6 +149,7 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
             headers={"Authorization": f"Bearer {token.value}"},
             timeout=PATIENCE,
             trust_env=not is_loopback(hub),
+            follow_redirects=True,
         )
         if response.status_code in (401, 403):
             raise JoinProblem(

@@ -1,5 +1,6 @@
 """`sahaj join URL`, from top to bottom: from a link to a training peer."""
 
+import contextlib
 import itertools
 import sys
 import time
@@ -15,7 +16,7 @@ from app.join import machine_checks
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HubToken, find_token
+from app.join.hub_token import HubToken, check_token, find_token
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
@@ -87,13 +88,23 @@ def join(url: str, options: JoinOptions) -> None:
             with page.asking():
                 waited = long_pauses.wait_until_over(watch, view.message)
             if waited and volunteer is not None and (token := volunteer[0]) is not None:
-                volunteer = find_token() or token, None  # after hours a saved login may have been renewed
+                volunteer = _renewed(token, options), None
             admitted, client_mode = _enter_patiently(
                 client, options, volunteer, timer, view.message, retries=came_back or waited
             )
         pausing = _train(admitted, client_mode, options, timer, view, watch, page)
     if pausing:
         long_pauses.begin_again(admitted.identity.path.parent)
+
+
+def _renewed(token: HubToken, options: JoinOptions) -> HubToken:
+    """After hours a saved login may have been renewed: its token, if it is as good as the one verified before."""
+    with contextlib.suppress(JoinProblem):
+        found = find_token()
+        if found is not None and found != token:
+            check_token(found, allow_write=options.allow_write_token, notebook=options.notebook)
+            return found
+    return token
 
 
 def _folders(options: JoinOptions, url: str) -> Iterator[Path]:

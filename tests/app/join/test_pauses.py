@@ -214,12 +214,22 @@ def test_who_joins_for_the_night_is_told_by_day_what_stands_in_the_way_and_needs
     join(opened.url, options(tmp_path, name="asha"))
     assert heard_by_day == [2] and not away and len(trained.calls) == 1
     asked = [heard.path for heard in opened.heard[2:]]
-    assert "/api/run" not in asked, "who this is, is found out once"
+    assert "/api/run" not in asked, "who this is, is not asked for again"
 
 
-@pytest.mark.parametrize(("at_night", "shown"), [(None, "hf_by_day"), ("hf_renewed", "hf_renewed")])
+@pytest.mark.parametrize(
+    ("at_night", "role", "shown"),
+    [
+        (None, None, "hf_by_day"),
+        ("hf_renewed", "read", "hf_renewed"),
+        ("hf_unknown", None, "hf_by_day"),
+        ("hf_strong", "write", "hf_by_day"),
+        ("hf_not a token", "read", "hf_by_day"),
+    ],
+)
 def test_who_was_verified_by_day_is_not_asked_for_again_at_night(
     at_night: str | None,
+    role: str | None,
     shown: str,
     opened: StandIn,
     hub: StandIn,
@@ -231,14 +241,15 @@ def test_who_was_verified_by_day_is_not_asked_for_again_at_night(
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_by_day")
 
     def wait(watch: PauseWatch, say: Callable[[str], None]) -> bool:
-        hub.answers["GET /api/whoami-v2"] = Answer(503)
+        body = {"name": "alice", "auth": {"accessToken": {"role": role}}}
+        hub.answers["GET /api/whoami-v2"] = Answer(body=body) if role else Answer(503)
         monkeypatch.setattr("huggingface_hub.get_token", lambda: at_night)
         return True
 
     monkeypatch.setattr(long_pauses, "wait_until_over", wait)
     join(opened.url, options(tmp_path))
     assert {heard.bearer for heard in opened.heard if heard.path == "/api/join"} == {shown}
-    assert len(hub.heard) == 1 and len(trained.calls) == 1
+    assert len(trained.calls) == 1
 
 
 def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) -> None:
