@@ -13,7 +13,6 @@ from swarm.language import _, mark
 from swarm.version import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
-OF_A_PROXY = (ProblemKind.PROXY, ProblemKind.NOT_A_COORDINATOR)  # with http, what a proxy answers itself is the latter
 UNKNOWN = mark("the coordinator does not answer")
 
 
@@ -47,8 +46,16 @@ def proxy(seen: LinkSeen) -> CheckResult:
     told = _(
         "{proxy} is used, and the coordinator does not answer; check the link, and see whether NO_PROXY={host} helps"
     )
-    say = fault if seen.run.kind in OF_A_PROXY else warning
+    say = fault if _is_answer_of_proxy(seen) else warning
     return say(Check.PROXY, told.format(proxy=seen.proxy.shown, host=urlsplit(seen.url).hostname))
+
+
+def _is_answer_of_proxy(seen: LinkSeen) -> bool:
+    """Whether a proxy is in the way: with https it is known to be one, with http its answer is no coordinator's."""
+    if seen.proxy is None or isinstance(seen.run, RunDescription):
+        return False
+    is_plain = not seen.url.startswith("https://")
+    return seen.run.kind is ProblemKind.PROXY or (is_plain and seen.run.kind is ProblemKind.NOT_A_COORDINATOR)
 
 
 def encryption(seen: LinkSeen, *, token_needed: bool | None) -> CheckResult:
@@ -75,7 +82,7 @@ def coordinator(seen: LinkSeen) -> CheckResult:
     """Whether the coordinator answers at the link."""
     if isinstance(seen.run, RunDescription):
         return ok(Check.COORDINATOR, _("the run {run} answers at {url}").format(run=seen.run.name, url=seen.url))
-    if seen.proxy is not None and seen.run.kind in OF_A_PROXY:
+    if _is_answer_of_proxy(seen):
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.PROXY.value))
     if isinstance(seen.addresses, JoinProblem) and seen.proxy is None:
         return skipped(Check.COORDINATOR, _("see {check}").format(check=Check.DNS.value))

@@ -149,7 +149,12 @@ def failing(error: Exception, proxy: str = "") -> JoinProblem:
             Check.PROXY,
             "HTTPS_PROXY.*nothing is listening there",
         ),
-        ({"run": problem(ProblemKind.NOT_A_COORDINATOR), "proxy": PROXY}, Check.PROXY, "NO_PROXY=run.example.org"),
+        ({"run": problem(ProblemKind.NOT_A_COORDINATOR), "proxy": PROXY}, Check.COORDINATOR, "a way out"),
+        (
+            {"run": problem(ProblemKind.NOT_A_COORDINATOR), "proxy": PROXY, "url": URL.replace("https", "http")},
+            Check.PROXY,
+            "NO_PROXY=run.example.org",
+        ),
         ({"ahead": 300.0}, Check.CLOCK, "5 minutes behind the coordinator's"),
         ({"ahead": -9.0}, Check.CLOCK, "8 s ahead of the coordinator's"),
         ({"run": described(version="7.2.0")}, Check.VERSION, "works with Sahaj 7.2.0.*install that version"),
