@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from coordinator.checkpoints.checkpoint import (
     Checkpoint,
+    CheckpointError,
     list_checkpoints,
-    logged_if_broken,
     named_checkpoints,
     whole_checkpoint,
 )
@@ -105,9 +105,13 @@ class Rollback:
             while (good := newest_good(there, self._best)) is not None:
                 there.remove(good)
                 try:
-                    with logged_if_broken(good.path):
-                        self._propose(good, reason)
-                        return True
+                    self._propose(good, reason)
+                    return True
+                except CheckpointError as error:
+                    if isinstance(error.__cause__, OSError):  # the disk may answer later
+                        self._context.say(f"problem: {error}; the run goes on as it is")
+                        return False
+                    self._context.say(f"problem: {error}; the next older checkpoint is looked at")
                 except SwarmError as error:
                     self._context.say(f"problem: {error}; the run goes on as it is")
                     return False
