@@ -41,7 +41,7 @@ class Answers:
 
 
 def make(answers: Answers, console: Console) -> None:
-    """Read the text, choose the run, write its files, and say what comes next; what is there stays if that fails.
+    """Read the text, choose the run, write its files, and say what comes next; what is there stays if no run fits.
 
     Raises:
         SizingError: no run fits.

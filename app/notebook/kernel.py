@@ -143,7 +143,7 @@ def translations(python: str, language: str) -> dict[str, str]:
 
 
 def with_scheme(url: str) -> str:
-    """The URL with a scheme, which the standard library needs: https for a domain name alone, as in joining."""
+    """The URL with a scheme, which the standard library needs: https for a domain name alone."""
     is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", url)
     return (url if "://" in url else f"{'https' if is_public else 'http'}://{url}").rstrip("/")
 

@@ -49,7 +49,11 @@ def one_of_each_user(seen: Mapping[str, str], listed: Mapping[str, Contact]) -> 
     """
     known = [(listed[session], address) for session, address in seen.items() if session in listed]
     known.sort(key=lambda one: not one[0].is_coordinator)
-    return list({contact.user: address for contact, address in known if contact.reachable}.values())
+    words = dict[str, str]()
+    for contact, address in known:
+        if contact.reachable:
+            words.setdefault(contact.user, address)
+    return list(words.values())
 
 
 def whereabouts(said: Iterable[str], visible: Iterable[str]) -> Whereabouts:

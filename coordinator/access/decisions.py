@@ -62,7 +62,10 @@ class NoticeStore:
         self._path = folder / NOTICES
         self._authority, self._run_name = authority, run_name
         self._lock = threading.Lock()
-        otherwise = "no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
+        otherwise = (
+            "no decisions of an organizer that this Sahaj knows; upgrade it if a newer one wrote the file, restore the "
+            "file, or remove it to forget all bans and announcements"
+        )
         self._decided = read_small(self._path, Decisions, otherwise) or Decisions(banned=frozenset())
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open

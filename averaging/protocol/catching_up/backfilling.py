@@ -74,5 +74,8 @@ class Backfilling:
             if found:
                 self.gaps[index : index + 1] = [rest] if rest.digest and rest.step > gap.above else []
                 self._act(Credit(tuple(found[::-1]), tuple(self.gaps)))
-                self._turn, self._asked_at = self._turn - 1, -1e9  # ask the same peer for more, and at once
+                self._turn, self._asked_at = (
+                    self._turn - 1,
+                    -1e9,
+                )  # the same peer, if the gap is still open
                 return

@@ -71,8 +71,9 @@ def _connect(place: URL, patience: float) -> Engine:
                 version, newest = migrations.version_of(connection), len(migrations.STEPS)
             if version == -1:
                 raise LedgerError(
-                    f"ledger {_name(place)} was made by an older Sahaj, and this one does not read it; move it away "
-                    "with its copy, or choose another coordinator.ledger: credit is entered again from the log"
+                    f"ledger {_name(place)} was made by an older Sahaj, and this one does not read it; move it "
+                    "away with its copy (SQLite), or choose another coordinator.ledger: credit is entered again from "
+                    "the log"
                 )
             if version is not None and version > newest:
                 raise LedgerError(
