@@ -92,9 +92,8 @@ class CollaborativeOptimizer:
         memory = max(IN_MEMORY, most_bytes(self.layout.size, averaging.snapshot_every, groups))
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None  # of small groups: headers for credit
         store = disk.contents if disk is not None and groups is None else Store(None, memory)
-        optimizer = StateOptimizer(self.layout, one.run.optimizer)
-        compression = one.run.averaging.compression
-        replay = Replay(facts.run, self.layout, grid, compression, optimizer.step, facts.snapshot_every, store)
+        optimizer, compression = StateOptimizer(self.layout, one.run.optimizer), averaging.compression
+        replay = Replay(facts.run, optimizer, grid, compression, facts.snapshot_every, store)
         me = one.new_contact()
         self.sessions.append(me.session)
         self._connection = Connection(one)

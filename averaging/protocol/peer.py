@@ -34,9 +34,9 @@ class LogPeer:
         credentials: Credentials,
         now: float,
         held: Iterable[str] = (),
-        plan: Planner = equal_parts,
+        planner: Planner = equal_parts,
     ):
-        self._components = own = Components(me, settings, credentials, now, held, plan)
+        self._components = own = Components(me, settings, credentials, now, held, planner)
         self.me = me
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting

@@ -33,7 +33,13 @@ class Components:
     """Those of one session; `LogPeer` tells them what happens."""
 
     def __init__(
-        self, me: Contact, settings: Settings, credentials: Credentials, now: float, held: Iterable[str], plan: Planner
+        self,
+        me: Contact,
+        settings: Settings,
+        credentials: Credentials,
+        now: float,
+        held: Iterable[str],
+        planner: Planner,
     ):
         self.session = session = Session(me, settings, credentials)
         self.buffers = Buffers(settings.most_samples)
@@ -53,7 +59,7 @@ class Components:
             session, contacts, self.log, self.buffers, self.voting, self.catching_up, patience, now
         )
         self.convening = Convening(
-            session, contacts, plan, self._objection, self.log, self.progress, self.voting, self.fetching, patience
+            session, contacts, planner, self._objection, self.log, self.progress, self.voting, self.fetching, patience
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:

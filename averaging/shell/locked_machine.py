@@ -38,7 +38,7 @@ class LockedMachine:
         self.lock = threading.Lock()
         self.settings, self.gradients, self._planner, self.credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
-            LogPeer(me, settings, credentials, now, plan=planner)
+            LogPeer(me, settings, credentials, now, planner=planner)
             if groups is None
             else GroupPeer(me, settings, credentials, groups, now, planner)
         )

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,7 +12,8 @@ from averaging.log.content_store import Store
 from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
-from averaging.log.state import Layout, State
+from averaging.log.state import State
+from averaging.optimizers.state_step import StateOptimizer
 from averaging.reduce.gradient_codec import Compression, decode, encode
 from averaging.reduce.grid import Grid
 from swarm.errors import StorageError
@@ -32,17 +33,16 @@ class Replay:
     def __init__(
         self,
         run: str,
-        layout: Layout,
+        optimizer: StateOptimizer,
         grid: Grid,
         compression: Compression,
-        step: Callable[[State, Tensor], State],
         snapshot_every: int,
         store: Store,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
         self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
-        self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
-        self._step, self._snapshot_every, self.store = step, snapshot_every, store
+        self._run, self._optimizer, self._grid, self._compression = run, optimizer, grid, compression
+        self._snapshot_every, self.store = snapshot_every, store
 
     def begin(self, state: State) -> Manifest:
         """The state that a run begins with, and the snapshot that its genesis header names."""
@@ -68,7 +68,7 @@ class Replay:
             ValueError: it is none, or its snapshot does not fit the run.
         """
         manifest = Manifest.decode(encoded)
-        manifest.check(self._run, self._layout)
+        manifest.check(self._run, self._optimizer.layout)
         return manifest
 
     def load(self, snapshot: str, header: Header) -> None:
@@ -116,7 +116,7 @@ class Replay:
         if gradient is None:  # what is not stepped may be read while it is rebased
             after = replace(state.with_own_moments(), gradient_norm=None)
         else:
-            after = self._step(state, gradient)
+            after = self._optimizer.step(state, gradient)
         after.step = header.step
         if header.step % self._snapshot_every == 0:
             rebase(after)
@@ -177,7 +177,7 @@ class Replay:
             return None
 
     def _read(self, snapshot: str) -> State:
-        return read_snapshot(self.manifest(snapshot), self.store.get, self._run, self._layout)
+        return read_snapshot(self.manifest(snapshot), self.store.get, self._run, self._optimizer.layout)
 
     def _content(self, digest: str) -> bytes:
         content = self.store.get(digest)

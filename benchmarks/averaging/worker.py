@@ -103,7 +103,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
 
     shell.stepping.put = puts  # type: ignore[method-assign, assignment]
     assert isinstance(shell.machine, LogPeer)
-    shell.machine.convening._plan = plans
+    shell.machine.convening._planner = plans
 
 
 def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[MemberProfile]) -> Planned:

@@ -92,4 +92,4 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
 
     shell.stepping.put = puts  # type: ignore[method-assign, assignment]
     assert isinstance(shell.machine, LogPeer)
-    shell.machine.convening._plan = plans
+    shell.machine.convening._planner = plans

@@ -86,7 +86,7 @@ def work(task: Task) -> None:
 
     optimizer = CollaborativeOptimizer(member, [("matrix", parameter)], applied)
     optimizer.computes_at(task.speed)
-    optimizer._shell.machine.convening._plan = _planner(task, optimizer)
+    optimizer._shell.machine.convening._planner = _planner(task, optimizer)
     is_here(task, member)
     _train(task, optimizer, parameter)
     time.sleep(LAST_FETCHES)

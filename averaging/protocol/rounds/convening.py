@@ -27,7 +27,7 @@ class Convening:
         self,
         session: Session,
         contacts: Contacts,
-        plan: Planner,
+        planner: Planner,
         objection: Callable[[Header], str],
         log: HeldLog,
         progress: BatchProgress,
@@ -36,7 +36,7 @@ class Convening:
         patience: Patience,
     ):
         self.round: Round | None = None  # that this peer convenes
-        self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
+        self._session, self._contacts, self._planner, self._objection = session, contacts, planner, objection
         self._log, self._progress, self._voting, self._fetching = log, progress, voting, fetching
         self._patience = patience
         self._began_at = -1e9  # the last ballot
@@ -87,7 +87,7 @@ class Convening:
             may_reset=me.is_coordinator and waited,
         )
         voting = self._voting
-        self.round = Round(situation, self._plan, voting.voter, voting.signed_vote, self._fetching, now)
+        self.round = Round(situation, self._planner, voting.voter, voting.signed_vote, self._fetching, now)
         self.round.called(me.session, voting.call(ballot, now))
 
     def _continue(self, current: Round, now: float) -> Entry | None:

@@ -42,13 +42,13 @@ class Round:
     def __init__(
         self,
         situation: Situation,
-        plan: Planner,
+        planner: Planner,
         voter: Voter,
         sign: Callable[[Ballot, Header], Vote],
         fetching: Fetching,
         now: float,
     ):
-        self._situation, self._plan, self.ballot = situation, plan, situation.ballot
+        self._situation, self._planner, self.ballot = situation, planner, situation.ballot
         self._patience = situation.patience
         self._voter, self._sign, self._fetching = voter, sign, fetching
         self._session, self._settings, self._me = situation.session, situation.session.settings, situation.me
@@ -213,7 +213,7 @@ class Round:
                 calls,
                 self.meeting.members,
                 reached_by_all(calls, accepting),
-                self._plan,
+                self._planner,
                 self._patience,
                 now,
             )

@@ -14,7 +14,7 @@ from tests.support.virtual_time import in_virtual_time
 
 def drifts(shell: Shell, share: float) -> None:
     """Each of its steps ends beside the others', by a share of what the step has changed."""
-    step: Callable[[State, Tensor], State] = shell.replay._step
+    step: Callable[[State, Tensor], State] = shell.replay._optimizer.step
     noise = torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(1))
 
     def beside(state: State, gradient: Tensor) -> State:
@@ -22,7 +22,7 @@ def drifts(shell: Shell, share: float) -> None:
         after.parameters += share * noise * (after.parameters - state.parameters).norm() / noise.norm()
         return after
 
-    shell.replay._step = beside
+    shell.replay._optimizer.step = beside  # type: ignore[method-assign]
 
 
 def test_a_lone_trainer_with_other_bits_does_not_stop_the_run(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
         return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",))
 
     settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
-    machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",), plan=all_to_the_fattest)
+    machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",), planner=all_to_the_fattest)
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.session.bandwidth, machine.session.speed = Bandwidth(upload=50.0, download=60.0), 3.0
     machine.contacts([FAT, THIN], 0.0)

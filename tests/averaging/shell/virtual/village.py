@@ -91,7 +91,7 @@ class Village:
         disk = Disk(self.folder / name, 2**20) if begins else None
         contents = disk.contents if disk and self.groups is None else Store(None, memory)
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
-        replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
+        replay = Replay(RUN, optimizer, self.grid, self.compression, self.snapshot_every, contents)
         step = GlobalStep(self.grid.count, vector_bytes(self.grid, self.compression), self.target)
         shell = Shell(
             me,
