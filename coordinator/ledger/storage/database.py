@@ -71,9 +71,8 @@ def _connect(place: URL, patience: float) -> Engine:
                 version, newest = migrations.version_of(connection), len(migrations.STEPS)
             if version == -1:
                 raise LedgerError(
-                    f"ledger {_name(place)} was made by an older Sahaj, and this one does not read it; move it "
-                    "away with its copy (SQLite), or choose another coordinator.ledger: credit is entered again from "
-                    "the log"
+                    f"ledger {_name(place)} was made by an older Sahaj, and this one reads neither it nor the log of "
+                    "that time; finish the run with the older one, or move the ledger, its copy and the log away"
                 )
             if version is not None and version > newest:
                 raise LedgerError(

@@ -77,7 +77,10 @@ def test_a_ledger_from_before_there_were_steps_is_refused_by_name(
 ) -> None:
     with database.begin() as connection:
         connection.execute(sa.text("CREATE TABLE ledger_version (version_num VARCHAR(32) PRIMARY KEY)"))
-    with pytest.raises(LedgerError, match=r"ledger \S*ledger\S* was made by an older Sahaj, .*; move it away with"):
+    with pytest.raises(
+        LedgerError,
+        match=r"ledger \S*ledger\S* was made by an older Sahaj, .*, or move the ledger, its copy and the log away",
+    ):
         open_ledger(ledger_url, tmp_path)
 
 
