@@ -30,7 +30,7 @@ class Member:
     def __init__(self, intruder: Intruder, own: Credentials, protocol: PassProtocol):
         self.intruder, self.own, self._protocol = intruder, own, protocol
         self.session = f"{intruder.identity.peer_id}.{secrets.token_hex(4)}"
-        gate: Any = SimpleNamespace(own=Raw(own.shown), admit=lambda peer, shown: None)
+        gate: Any = SimpleNamespace(own=Raw(own.shown), admit=lambda peer, shown: SimpleNamespace(user=""))
         self.credentials = PassCredentials(intruder.identity, gate)
         self.contact = self.credentials.introduced(Contact(self.session, read_pass(own.shown).user, reachable=True))
         self.transport = Transport(intruder.p2p, gate, intruder.scene.fingerprint, self.session, self._hears)
