@@ -107,14 +107,12 @@ class Rollback:
                 try:
                     self._propose(good, reason)
                     return True
-                except CheckpointError as error:
-                    if isinstance(error.__cause__, OSError):  # the disk may answer later
+                except (CheckpointError, SwarmError) as error:
+                    may_pass = isinstance(error, SwarmError) or isinstance(error.__cause__, OSError)
+                    if may_pass:
                         self._context.say(f"problem: {error}; the run goes on as it is")
                         return False
                     self._context.say(f"problem: {error}; the next older checkpoint is looked at")
-                except SwarmError as error:
-                    self._context.say(f"problem: {error}; the run goes on as it is")
-                    return False
             said = f"problem: {reason}, but there is no good checkpoint to go back to; the run goes on as it is"
             self._context.say(said)
         return self.is_proposed
