@@ -97,7 +97,7 @@ def kill_all() -> None:
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
     for peer in _started:
         peer.send_kill()
-    end_helpers()  # among them one whose start was interrupted by a signal
+    end_helpers()  # a signal may have interrupted the start of one
     for peer in _started:
         peer.process.wait()
     for number, handler in before.items():

@@ -179,7 +179,7 @@ def _peer(row: Volunteers) -> Node:
 
 
 def _plan(there: Present, step: GlobalStep, planner: Planner) -> Plan | None:
-    """None if nobody computes, or nobody can average."""
+    """None if no machine computes, or none can average."""
     peers = [peer for _, peer in there]
     with contextlib.suppress(NobodyReachable):
         if any(peer.samples_per_second for peer in peers):

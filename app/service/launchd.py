@@ -54,7 +54,7 @@ class Launchd:
         self._path(name).unlink(missing_ok=True)
 
     def installed(self) -> dict[str, Path]:
-        """The folders of the peers, by the names of their services: those whose plists are in the user's folder."""
+        """The peers' folders, by the names of the services that have a plist in the user's folder."""
         found = {path: folder_of(path.read_bytes()) for path in self._folder.glob(f"{PREFIX}*.plist")}
         return {path.stem.removeprefix(PREFIX): folder for path, folder in sorted(found.items()) if folder}
 

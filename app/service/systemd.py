@@ -50,7 +50,7 @@ class Systemd:
         _systemctl("daemon-reload")
 
     def installed(self) -> dict[str, Path]:
-        """The folders of the peers, by the names of their services: those whose units are in the user's folder."""
+        """The peers' folders, by the names of the services that have a unit in the user's folder."""
         found = {
             path: folder_of(path.read_text("utf-8", "replace")) for path in self._folder.glob(f"{PREFIX}*.service")
         }

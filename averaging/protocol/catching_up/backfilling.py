@@ -5,6 +5,7 @@ fills the gap backwards: each header names the one before it by digest, so that 
 """
 
 from collections.abc import Iterable
+from math import inf
 
 from averaging.log.chain import Chain
 from averaging.log.header import Gap, Header, HeaderKind, shared_step
@@ -26,7 +27,7 @@ class Backfilling:
         self.gaps: list[Gap] = []
         self._had: Header | None = None  # the newest one of the session before, where this one has no chain yet
         self._turn = 0  # of the peer and the gap that come next
-        self._asked_at = -1e9
+        self._asked_at = -inf
 
     def go_on_from(self, old: "Backfilling", had: Header | None) -> None:
         """The session before this one has left its chain, whose newest header was this."""
@@ -74,8 +75,6 @@ class Backfilling:
             if found:
                 self.gaps[index : index + 1] = [rest] if rest.digest and rest.step > gap.above else []
                 self._act(Credit(tuple(found[::-1]), tuple(self.gaps)))
-                self._turn, self._asked_at = (
-                    self._turn - 1,
-                    -1e9,
-                )  # the same peer, if the gap is still open
+                self._turn -= 1  # if the gap is still open, the same peer is asked
+                self._asked_at = -inf  # at once
                 return
