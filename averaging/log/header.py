@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from averaging.log.packing import Packed, pack
 
 FORMAT = 4  # of the encoding below
+MOST_RESETS = 64  # that a header carries, the newest ones of its chain: a long run may have been reset every night
 
 
 def peer_of(session: str) -> str:
@@ -92,6 +93,17 @@ class Reset(Packed, frozen=True):
     ballot: Ballot
 
 
+def _check_resets(resets: tuple[Reset, ...]) -> None:
+    """
+    Raises:
+        ValueError: no chain has such resets. A peer that sends them is refused as one whose message cannot be read.
+    """
+    if len(resets) > MOST_RESETS:
+        raise ValueError(f"{len(resets)} resets, more than {MOST_RESETS}")
+    if any(after.step <= before.step for before, after in itertools.pairwise(resets)):
+        raise ValueError("resets out of order")
+
+
 class Header(Packed, frozen=True, tag=FORMAT, dict=True):
     """One entry of the log."""
 
@@ -106,9 +118,12 @@ class Header(Packed, frozen=True, tag=FORMAT, dict=True):
     voters: tuple[str, ...] = ()  # sessions that decide about the next header
     tie_breaker: str = ""  # session of the coordinator that needs only half of them
     snapshot: SnapshotName | None = None  # the newest one to load; of a rollback: its target
-    resets: tuple[Reset, ...] = ()  # of this chain, this header included
+    resets: tuple[Reset, ...] = ()  # of this chain, this header included; the newest `MOST_RESETS`
     order: bytes = b""  # of a reset or a rollback: the authority's signature of the header without it
     on_probation: tuple[str, ...] = ()  # users of members, whose weight counts as 0 in the mean; sorted
+
+    def __post_init__(self) -> None:
+        _check_resets(self.resets)
 
     @functools.cached_property
     def encoded(self) -> bytes:
@@ -152,11 +167,14 @@ class Header(Packed, frozen=True, tag=FORMAT, dict=True):
 
 
 class Head(Packed, frozen=True):
-    """Where a peer stands: its newest header, and the resets of its chain."""
+    """Where a peer stands: its newest header, and the resets that this carries."""
 
     step: int
     digest: str
     resets: tuple[Reset, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_resets(self.resets)
 
 
 class Gap(Packed, frozen=True):
@@ -194,8 +212,10 @@ class Entry(Packed, frozen=True):
 
 
 def _first_resets_apart(theirs: Head, ours: Head) -> tuple[Reset | None, Reset | None]:
-    """Of each chain the first reset that is not the other's, too."""
-    pairs = itertools.zip_longest(theirs.resets, ours.resets)
+    """Of each chain the first reset that is not the other's, too, as far back as both heads tell."""
+    begin = max((one.resets[0].step for one in (theirs, ours) if len(one.resets) == MOST_RESETS), default=0)
+    told = ([reset for reset in one.resets if reset.step >= begin] for one in (theirs, ours))
+    pairs = itertools.zip_longest(*told)
     return next(((a, b) for a, b in pairs if a != b), (None, None))
 
 
@@ -205,9 +225,9 @@ def supersedes(theirs: Head, ours: Head) -> bool:
     Votes choose at most one header a step between two resets, so chains part only at a reset, and the lists of resets
     tell which chain was voted for there.
     """
-    if theirs.resets == ours.resets:
-        return theirs.step > ours.step
     their_reset, our_reset = _first_resets_apart(theirs, ours)
+    if our_reset is None and their_reset is None:
+        return theirs.step > ours.step
     if our_reset is None:
         assert their_reset is not None
         return ours.step < their_reset.step  # else we hold a voted header where they were reset

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from averaging.log.header import (
+    MOST_RESETS,
     Ballot,
     Exclusion,
     Header,
@@ -194,7 +195,7 @@ class Meeting:
         header = self._next_header(
             HeaderKind.RESET,
             voters=quorum.choose_voters(self._trainers, self.situation.recent, by_past_credit=True),
-            resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
+            resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot))[-MOST_RESETS:],
             **{name: getattr(chosen, name) for name in kept},
         )
         return ordered(header, self.situation.session.credentials)

@@ -1,13 +1,17 @@
 """Headers have one encoding, and say which of two chains wins."""
 
+import itertools
+
 import msgpack
 import pytest
 from msgspec.structs import replace
 
 from averaging.log.header import (
     FORMAT,
+    MOST_RESETS,
     Ballot,
     Exclusion,
+    Head,
     Header,
     HeaderKind,
     Part,
@@ -17,7 +21,7 @@ from averaging.log.header import (
     shared_step,
     supersedes,
 )
-from averaging.log.packing import unpack
+from averaging.log.packing import pack, unpack
 from tests.averaging.log.headers import FIRST, head, header, member
 
 FULL = header(
@@ -138,6 +142,27 @@ def test_chains_are_the_same_up_to_the_first_reset_that_one_of_them_lacks(
     one: object, other: object, step: int
 ) -> None:
     assert shared_step(one, other) == shared_step(other, one) == step  # type: ignore[arg-type]
+
+
+def test_heads_of_a_chain_that_was_reset_more_often_than_they_tell_are_in_the_order_of_their_steps() -> None:
+    resets = tuple(Reset(step, Ballot(step, "coordinator")) for step in range(2, 8 * MOST_RESETS, 3))
+    told = [(step, tuple(one for one in resets if one.step <= step)) for step in range(8 * MOST_RESETS)]
+    heads = [Head(step, f"digest {step}", known[-MOST_RESETS:]) for step, known in told]
+    for earlier, later in itertools.combinations(heads[::5], 2):
+        assert (supersedes(later, earlier), supersedes(earlier, later)) == (True, False)
+        assert extends(later, earlier)
+        assert shared_step(later, earlier) == earlier.step
+
+
+@pytest.mark.parametrize("steps", [[5, 4], [4, 4], list(range(MOST_RESETS + 1))])
+def test_a_head_with_resets_that_no_chain_has_is_refused(steps: list[int]) -> None:
+    resets = [[step, [1, "coordinator"]] for step in steps]
+    with pytest.raises(ValueError, match="resets"):
+        unpack(Head, pack([5, "digest", resets]))
+    fields = msgpack.unpackb(FULL.encoded)
+    own = fields.index([[3, [9, "c"]]])
+    with pytest.raises(ValueError, match="resets"):
+        unpack(Header, pack([*fields[:own], resets, *fields[own + 1 :]]))
 
 
 def test_ballots_are_in_the_order_of_their_numbers_and_then_of_their_conveners() -> None:

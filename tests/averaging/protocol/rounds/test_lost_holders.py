@@ -1,9 +1,10 @@
 """A run goes on when everybody that had an accepted update has gone."""
 
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Header, HeaderKind, Part
+from averaging.log.header import MOST_RESETS, Ballot, Certificate, Entry, Farewell, Header, HeaderKind, Part, Reset
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
 from averaging.protocol.catching_up.trust import Trust
@@ -53,7 +54,7 @@ def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
     assert following.entries
 
 
-def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
+def round_with_goodbyes(may_reset: bool, resets: tuple[Reset, ...] = ()) -> tuple[Round, Session]:
     """A ballot of a restarted coordinator; both voters have left, and one of them had accepted an update."""
     goodbyes = {
         "v1": Goodbye(Farewell("v1", GENESIS.digest, 0, FIRST), Accepted(FIRST, LOST)),
@@ -67,7 +68,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
         contacts=contacts,
         objection=lambda header: "",
         ballot=ballot,
-        previous=GENESIS,
+        previous=replace(GENESIS, resets=resets),
         recent=[GENESIS],
         patience=Patience(),
         awaited=frozenset(),
@@ -93,6 +94,16 @@ def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
     assert isinstance(saved, SaveProposal)
     reset: Header = saved.accepted.header
     assert (reset.kind, reset.chunks, reset.previous) == (HeaderKind.RESET, (), GENESIS.digest)
+
+
+def test_a_reset_drops_the_oldest_of_as_many_resets_as_a_header_carries() -> None:
+    before = tuple(Reset(step - MOST_RESETS, Ballot(step, "coordinator")) for step in range(MOST_RESETS))
+    made, session = round_with_goodbyes(may_reset=True, resets=before)
+    made.advance(TIMEOUTS.meeting)
+    made.advance(TIMEOUTS.ballot / 2)
+    (saved,) = session.take()
+    assert isinstance(saved, SaveProposal)
+    assert saved.accepted.header.resets == (*before[1:], Reset(1, Ballot(1, ME.session)))
 
 
 def test_an_update_of_the_round_itself_that_is_slow_to_come_is_not_given_up_for_a_reset() -> None:
