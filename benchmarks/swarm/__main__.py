@@ -38,6 +38,8 @@ from swarm.run_file import dump_run, load_run, parse_run
 from tokenizer.command import train_from_run
 
 ENDLESS = 100_000  # global steps: the benchmark ends by time
+STEP_SECONDS = 20  # DeDLOC's large batches take minutes; this keeps the benchmark short and is the harder case
+SHORT_STEP = 1024  # samples, while the speed is measured
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,10 @@ def main(
 def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samples: int | None) -> Comparison:
     """Measure both sides in turn, `repeats` times."""
     console = Console(stderr=True)
-    _prepare(folder, step_samples or 0, console)
+    _prepare(folder, step_samples or SHORT_STEP, console)
+    if step_samples is None:
+        speed = _speed(_separate(folder / "speed", trainers, seconds / 4))
+        _prepare(folder, max(64, round(STEP_SECONDS * speed)), console)
     swarms: list[float] = []
     separates: list[float] = []
     efficiencies: list[float] = []
@@ -85,9 +90,6 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
     for number in range(repeats):
         separate = _separate(folder / f"separate{number}", trainers, seconds)
         separates.append(_speed(separate))
-        if step_samples is None and number == 0:
-            # DeDLOC's large batches take minutes; 20 s keeps the benchmark short and is the harder case
-            _prepare(folder, max(64, round(20 * separates[0])), console)
         sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent
         with _swarm(folder / f"swarm{number}", folder / "run.yaml", trainers, seconds) as workers:
             swarm = _results(workers)
@@ -126,7 +128,7 @@ def _prepare(folder: Path, step_samples: int, console: Console) -> None:
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = []
     content["optimizer"] |= {"total_steps": ENDLESS, "warmup_steps": 100}
-    content["averaging"] |= {"target_batch_size": step_samples or 1024, "overlap": True}
+    content["averaging"] |= {"target_batch_size": step_samples, "overlap": True}
     content["coordinator"] |= {"checkpoint_every": ENDLESS}
     content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
     if not (folder / "corpus").exists():
