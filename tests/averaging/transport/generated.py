@@ -28,7 +28,8 @@ def generated(hint: Any, source: random.Random, name: str = "") -> Any:
         hints = get_args(hint)
         if hints[-1] is Ellipsis:
             hints = (hints[0],) * source.randrange(4)
-        return tuple(generated(one, source, name) for one in hints)
+        items = tuple(generated(one, source, name) for one in hints)
+        return tuple(sorted(items, key=lambda reset: reset.step)) if name == "resets" else items
     if isinstance(hint, type) and issubclass(hint, Packed):
         types_of = get_type_hints(hint)
         return hint(*[generated(types_of[name], source, name) for name in hint.__struct_fields__])
