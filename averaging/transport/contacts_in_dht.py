@@ -1,4 +1,8 @@
-"""The list of peers: each session stores its contact in the DHT, and reads those of others."""
+"""The list of peers: each session stores its contact in the DHT, and reads those of others.
+
+Some five peers hold the list, and send all of it, 2.7 KB a session, to each that looks. So that this stays at some
+20 KB a second for each of them, a peer looks the more rarely the more there are; but at once for a session that calls.
+"""
 
 import asyncio
 import contextlib
@@ -23,7 +27,10 @@ from swarm.tasks import within
 logger = get_logger(__name__)
 
 TELL_EVERY = 10.0  # seconds; a third of the time for which a record lives
-LOOK_EVERY = 5.0
+LOOK_EVERY = 5.0  # at most as often as that
+SPARING = 0.3  # seconds between two looks, for each pair of a session that looks and one that is listed
+LONGEST = 300.0  # seconds between two looks
+LONGEST_IN_GROUPS = 30.0  # where groups are made of the list
 LOOK_AGAIN = 1.0  # between two looks for sessions that have connected
 
 
@@ -74,10 +81,15 @@ class Listing:
 
 
 class Discovery:
-    """Tells others of our session, and us of theirs."""
+    """Tells others of our session, and us of theirs.
 
-    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
+    Args:
+        longest: seconds between two looks, at most.
+    """
+
+    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate, longest: float = LONGEST):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
+        self._longest = longest
         self.listing = Listing(gate, me.session)
         self.listed: dict[str, Contact] = {}  # by session, as of the last look
         self._own = Whereabouts()
@@ -85,8 +97,9 @@ class Discovery:
 
     async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
         """Go on for ever, and call back with all contacts after each look that was answered; its errors are raised."""
-        told_at, told = float("-inf"), self._own
+        told_at, told, looked_at = float("-inf"), self._own, float("-inf")
         while True:
+            looks = self._is_called.is_set() or clock.now() >= looked_at + self._pause
             self._is_called.clear()
             try:
                 if clock.now() >= told_at + TELL_EVERY or told != self._own:
@@ -95,16 +108,23 @@ class Discovery:
                     told_at, told = clock.now(), telling
             except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"telling of our contact in the DHT: {error!r}")
-            try:
-                self.listed = await self.look()
-            except Exception as error:
-                logger.debug(f"looking for contacts in the DHT: {error!r}")
-            else:
-                heard(self.listed)
+            if looks:
+                try:
+                    self.listed, looked_at = await self.look(), clock.now()
+                except Exception as error:
+                    logger.debug(f"looking for contacts in the DHT: {error!r}")
+                else:
+                    heard(self.listed)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
                 async with within(LOOK_EVERY - LOOK_AGAIN):
                     await self._is_called.wait()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds between two looks. The coordinator, of which there is one, needs to know of all."""
+        listed = len(self.listed)
+        return min(self._longest, SPARING * listed * (1 if self._me.is_coordinator else listed))
 
     def connected(self, session: str) -> None:
         """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""

@@ -1,6 +1,7 @@
 """Who is listed: on whose word, for how long, and which of two sessions."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -11,8 +12,9 @@ from msgspec.structs import replace
 from averaging.bandwidth import NO_CAPS
 from averaging.protocol.messages import Contact
 from averaging.shell.connection import Connection
+from averaging.transport import contacts_in_dht
 from averaging.transport.calling_out import Whereabouts
-from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
+from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, TELL_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.gate import Gate
 from swarm.access.user_names import COORDINATOR
@@ -158,6 +160,38 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
             await asyncio.sleep(0.1)
             discovery.connected("stranger.0")
         assert len(looks) - before <= 4.1 / LOOK_AGAIN
+        keeping.cancel()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize(
+    ("is_coordinator", "longest", "pause"), [(False, 300.0, 270.0), (False, 30.0, 30.0), (True, 300.0, 10.0)]
+)
+def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
+    is_coordinator: bool, longest: float, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    async def course() -> None:
+        loop = asyncio.get_running_loop()
+        me = Contact("me.0", "me", reachable=True, is_coordinator=is_coordinator)
+        others = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
+        discovery, looks = Discovery(Mock(), "run", amina, me, Mock(), longest), list[float]()
+
+        async def look() -> dict[str, Contact]:
+            looks.append(loop.time())
+            return others
+
+        telling = AsyncMock()
+        monkeypatch.setattr(discovery, "tell", telling)
+        monkeypatch.setattr(discovery, "look", look)
+        monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
+        keeping = loop.create_task(discovery.keep(Mock()))
+        await asyncio.sleep(2.5 * pause)
+        assert looks == [0.0, pause, 2 * pause]
+        assert telling.await_count == math.ceil(2.5 * pause / TELL_EVERY)
+        discovery.connected("newcomer.0")
+        await asyncio.sleep(0.1)
+        assert len(looks) == 4
         keeping.cancel()
 
     in_virtual_time(course)
