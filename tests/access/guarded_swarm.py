@@ -25,7 +25,7 @@ from tokenizer.loading import load_tokenizer, tokenizer_digest
 ROOT = Path(__file__).parent.parent.parent
 TRAINERS = ("asha", "bela")
 SETTLED = 2  # global steps of both trainers, after which attacks begin
-CAUGHT_UP = re.compile(r"[Tt]ook over the state")  # what a trainer says when it loads a snapshot
+RELOADED = re.compile(r"Others were ahead: loaded the state")  # what a trainer says
 FAILURES = 4  # of averaging, of both trainers, that a case may see: a busy machine loses a round now and then
 
 
@@ -128,7 +128,7 @@ class GuardedSwarm(SmallSwarm):
                 for one in self.ledger.sessions()
                 if one.user in {f"~{name}" for name in TRAINERS}
             ),
-            reloads=sum(len(CAUGHT_UP.findall(text_of(peer))) for peer in self.peers[: 1 + len(TRAINERS)]),
+            reloads=sum(len(RELOADED.findall(text_of(peer))) for peer in self.peers[: 1 + len(TRAINERS)]),
         )
 
     def memory(self) -> dict[int, int]:
