@@ -53,7 +53,10 @@ RateOption = Annotated[
     ),
 ]
 LengthOption = Annotated[
-    int | None, typer.Option("--max-length", min=8, help="tokens of an example; by default as many as the model reads")
+    int | None,
+    typer.Option(
+        "--max-length", min=8, help="tokens of an example, at most 512; by default as many as the model reads"
+    ),
 ]
 DropoutOption = Annotated[
     float, typer.Option(min=0.0, max=0.9, help="at least, wherever a model has dropout; most runs train without")
