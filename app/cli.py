@@ -47,7 +47,7 @@ def demo(
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
     experts: Annotated[
         int | None,
-        typer.Option(min=2, max=64, help="experts on two hosts beside the trainers, one of which is killed"),
+        typer.Option(min=2, max=64, help="experts on two hosts beside the trainers; one host is killed"),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),

@@ -59,7 +59,7 @@ LengthOption = Annotated[
     ),
 ]
 DropoutOption = Annotated[
-    float, typer.Option(min=0.0, max=0.9, help="at least, wherever a model has dropout; most runs train without")
+    float, typer.Option(min=0.0, max=0.9, help="the least dropout, wherever a model has some; most runs train without")
 ]
 FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
