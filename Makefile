@@ -14,9 +14,9 @@ help:
 	@echo "make demo        train a small model with several peers on this machine (ARGS=... for options)"
 	@echo "make test        lint, unit tests, and tests with real peers: at most 15 minutes (ARGS=... for pytest options)"
 	@echo "make test-quick  its tests that start no peers: some minutes, no network"
-	@echo "make test-faults the matrix of faults, attacks and cut cables, and what is about seconds: an hour, on a quiet machine"
+	@echo "make test-faults faults, attacks, cut cables, and claims about seconds: an hour, on a quiet machine"
 	@echo "make lint        style, types and the floors of the design"
-	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
+	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans and groups of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make pebble      the certificate authority that some tests ask, from Debian's package where it is missing (root)"
@@ -28,7 +28,7 @@ setup: $(READY)
 demo: $(READY)
 	$(BIN)/sahaj demo --out out/demo $(ARGS)
 
-# Whatever hangs, it ends: a test after 10 minutes (pyproject.toml), all of them after the limit that is given here.
+# Nothing hangs for ever: a test is ended after 10 minutes (pyproject.toml), all of them after the limit given here.
 # Three run at a time on two cores, because many of them wait for other processes.
 AT_ONCE := $(BIN)/pytest --numprocesses 3 --dist loadgroup --session-timeout=3000
 
@@ -60,7 +60,7 @@ endef
 postgresql:
 	$(call need,ls /usr/lib/postgresql/*/bin/initdb || command -v initdb,postgresql)
 
-# the dashboard is looked at with a real browser, in Bengali too
+# tests look at the dashboard with a real browser, in Bengali too
 chromium:
 	$(call need,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium fonts-lohit-beng-bengali fonts-noto-color-emoji)
 
