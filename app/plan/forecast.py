@@ -72,7 +72,7 @@ class Forecast:
     """What `sahaj plan` reports."""
 
     run: str
-    volunteers: int
+    peers: int  # the coordinator included, if it has a row
     parameters: int
     wire_bytes: float  # of a vector of gradients as it travels
     batch: int
@@ -95,7 +95,7 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
     ]
     return Forecast(
         run=run.name,
-        volunteers=sum(row.count for row in rows),
+        peers=sum(row.count for row in rows),
         parameters=sum(tensor_sizes(run)),
         wire_bytes=step.wire_bytes,
         batch=run.averaging.target_batch_size,

@@ -47,7 +47,7 @@ def render(found: Forecast) -> RenderableType:
     for name, outlook in (("equal parts", found.equal), ("this plan", found.planned)):
         outlooks.add_row(name, *_figures(outlook))
     return Group(
-        f"[bold]{found.run}[/bold] with {found.volunteers:,} volunteers",
+        f"[bold]{found.run}[/bold] with {found.peers:,} peers",
         Padding(facts, (0, 2)),
         Padding(outlooks, (1, 0)),
         "[bold]who does what[/bold]",

@@ -31,7 +31,7 @@ def paint(forecast: Forecast, figure: "Figure") -> None:
     _bars(shares, names, [row.parts for row in rows], [charts.BLUE] * len(rows), "{:.0%}", 0.2, 0.36)
     legend = ["share of the samples", "share of the averaging"]
     shares.legend(shares.containers, legend, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
-    shares.set_title(f"{forecast.run}: {forecast.volunteers:,} volunteers", fontsize=14)
+    shares.set_title(f"{forecast.run}: {forecast.peers:,} peers", fontsize=14)
     _bars(
         speeds,
         ["equal parts", "with this plan", *(_short(change.name) for change in changes)],

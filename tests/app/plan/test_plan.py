@@ -202,7 +202,7 @@ def test_the_command_line(tmp_path: Path):
     assert "Colab T4" in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"plan.svg", "plan.json"}
     figures = json.loads((tmp_path / "plan.json").read_text())
-    assert figures["volunteers"] == 49
+    assert figures["peers"] == 49
     assert [row["device"] for row in figures["rows"]] == [row.device for row in read_table(TABLE)]
     missing = sahaj("no.csv", "--run", RUN, "--json", "other.json", cwd=tmp_path)
     assert (missing.returncode, missing.stdout) == (2, "")
