@@ -60,9 +60,10 @@ class GuardedSwarm(SmallSwarm):
         return max((one.step for one in self.steps() if one.step <= taken), default=-1) + 1
 
     def peer_ids(self) -> list[str]:
-        """The coordinator's and the trainers'."""
+        """The coordinator's and those of the trainers that were started."""
         present = {one.user: one.peer_id for one in self.ledger.sessions() if one.present}
-        return [self.address.rsplit("/", 1)[1], *(present[f"~{name}"] for name in TRAINERS)]
+        trainers = [peer.name for peer in self.peers if peer.name in TRAINERS]
+        return [self.address.rsplit("/", 1)[1], *(present[f"~{name}"] for name in trainers)]
 
     def attack(self, *cases: str, meanwhile: Callable[[], None] | None = None, **settings: Any) -> "Attack":
         """Run attacks at the same time, to their end; each is given the settings."""
