@@ -70,9 +70,14 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
         running = {peer.name: [psutil.Process(peer.process.pid), *helpers(peer)] for peer in (coordinator, trainer)}
         assert all(len(processes) > HELPERS for processes in running.values()), running
         assert any("wandb" in process.name() for process in running["coordinator"]), running
-        everything = psutil.process_iter(["cmdline"])  # without those that end meanwhile
-        mirrors = [one for one in everything if "coordinator.tracking.trackio_process" in (one.info["cmdline"] or ())]
-        assert mirrors  # no child of the coordinator's
+        everything = psutil.process_iter(["cmdline", "environ"])  # without those that end meanwhile
+        mirrors = [  # no children of the coordinator's; other tests have some, too
+            one
+            for one in everything
+            if "coordinator.tracking.trackio_process" in (one.info["cmdline"] or ())
+            and (one.info["environ"] or {}).get("HF_ENDPOINT") == hub_stand_in.url
+        ]
+        assert mirrors
         running["coordinator"] += mirrors
         for process in [*running["coordinator"], *running["bela"]]:
             shown = Path(f"/proc/{process.pid}/environ").read_text(errors="replace")

@@ -38,7 +38,7 @@ class Authority:
     def root(self) -> str:
         """The certificate that its certificates are verified with, as PEM."""
         verify = ssl.create_default_context(cafile=str(self.bundle))
-        return httpx.get(f"{self.management}/roots/0", verify=verify, trust_env=False).text
+        return httpx.get(f"{self.management}/roots/0", verify=verify, trust_env=False, timeout=PATIENCE).text
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from app.join.proxy import proxy_for
 from tests.app.doctor.conftest import DESCRIPTION
 from tests.app.join.stand_in import Answer, StandIn
 from tests.app.join.test_coordinator_client import self_signed
+from tests.support.ports import free_port
 from tests.support.problems import raises_problem
 from tests.support.waiting import PATIENCE
 
@@ -224,9 +225,7 @@ def test_an_address_with_a_host_that_is_no_name_does_not_end_the_doctor():
 def quic_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of a libp2p daemon."""
     folder = tmp_path_factory.mktemp("daemon")
-    with socket.socket(type=socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     daemon = Path(hivemind_cli.__path__[0]) / "p2pd"
     heard = f"/ip4/127.0.0.1/udp/{port}/quic-v1"
     with subprocess.Popen(

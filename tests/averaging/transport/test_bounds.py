@@ -172,7 +172,7 @@ def test_a_peer_that_sends_slowly_takes_its_own_share_only(total: int):
         await asyncio.sleep(0)
         assert entered == ["slow", "another", "slow"]
         tasks[0].cancel()
-        await asyncio.sleep(0.01)
+        await turns()
         assert entered == ["slow", "another", "slow", "slow"] and budget.taken <= total
         for task in tasks:
             task.cancel()

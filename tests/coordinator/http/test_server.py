@@ -18,6 +18,7 @@ from coordinator.http.server import MOST_CONNECTIONS, Server, most_connections, 
 from swarm.errors import SwarmError
 from tests.access.attackers.crowds.crowd import HEAD, Crowd, crowd_at
 from tests.coordinator.http.conftest import Service
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, wait_until
 
 ATTACKER, VOLUNTEER = "127.0.0.1", "127.0.0.2"
@@ -26,7 +27,7 @@ ATTACKER, VOLUNTEER = "127.0.0.1", "127.0.0.2"
 def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     others = threading.enumerate()  # servers of earlier tests take a moment to stop
-    server = Server(FastAPI(), "0.0.0.0", 0)
+    server = Server(FastAPI(), "0.0.0.0", free_port())
     assert server.url == f"http://127.0.0.1:{server.port}"
     assert httpx.get(server.url + "/openapi.json", trust_env=False, timeout=PATIENCE).status_code == 200
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -84,7 +84,7 @@ def test_auto_serves_https_with_a_certificate_that_is_kept(
         with serve_https(app, run, tmp_path, said.append), connected(port, authority.root()) as connection:
             assert ask(connection).startswith(b"HTTP/1.1 200")
             seen.append(serial(connection))
-            plain = httpx.get(f"http://127.0.0.1:{authority.http_port}/a/b?c=d", trust_env=False)
+            plain = httpx.get(f"http://127.0.0.1:{authority.http_port}/a/b?c=d", trust_env=False, timeout=PATIENCE)
             assert (plain.status_code, plain.headers["location"]) == (308, f"https://{HOST}/a/b?c=d")
     assert seen[0] == seen[1]
     assert said == []

@@ -15,6 +15,7 @@ import pytest
 from tests.support.hub.repositories import Account, Repositories, Role
 from tests.support.hub.requests import Answer, Asked, read_body
 from tests.support.hub.routes import answer_about_repositories
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE
 
 
@@ -27,7 +28,7 @@ class HubStandIn:
         self.garbled: bytes | None = None  # answer everything with 200 and this
         self.asked: list[str] = []  # paths, in the order in which they were asked for
         self.repositories = Repositories()
-        self._port = 0
+        self._port = free_port()  # which nobody else is given while it is away
         self._server: ThreadingHTTPServer | None = None
         self._goes_on = threading.Event()
         self._goes_on.set()
@@ -76,7 +77,6 @@ class HubStandIn:
         """Listen again, at the same address."""
         if self._server is None:
             self._server = _Listener(("127.0.0.1", self._port), _handler(self))
-            self._port = self._server.server_port
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def answer(self, asked: Asked) -> Answer:
