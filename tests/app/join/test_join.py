@@ -108,7 +108,7 @@ def test_another_fingerprint_is_refused(opened: StandIn, trained: Trained, tmp_p
 
 def test_a_pass_that_is_somebody_elses_is_not_used(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body.update(authority="AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="))
-    with pytest.raises(SwarmError):
+    with pytest.raises(SwarmError, match="was not given to this peer by the run's authority"):
         join(opened.url, options(tmp_path, name="bob"))
     assert not trained.calls
 

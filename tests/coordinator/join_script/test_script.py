@@ -182,8 +182,8 @@ def test_the_index_of_pytorch_fits_the_machine(machine: Machine, environment: di
 
 def test_with_a_gpu_of_nvidia_pytorch_is_that_of_pypi(machine: Machine):
     machine.has("nvidia-smi", "#!/bin/sh\nexit 0\n")
-    machine.start()
-    assert not any("index-url" in line for line in machine.asked)
+    assert machine.start().stdout.startswith("JOINED")
+    assert machine.asked and not any("index-url" in line for line in machine.asked)
 
 
 def test_questions_are_asked_at_the_terminal(machine: Machine):
