@@ -1,8 +1,8 @@
 """Reads a remote source in a background thread, so that a slow or hanging connection blocks nothing."""
 
 import atexit
-import queue
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +10,8 @@ from corpus.source import Failed, Item
 
 # Documents read ahead of a remote source
 READ_AHEAD = 512
+# In these documents, beyond which no more are read: five hundred books would fill the memory of a small machine
+MOST_CHARACTERS = 8_000_000
 # Seconds that closing waits for the thread: one inside a C++ library when Python ends aborts the process
 CLOSE_SECONDS = 2.0
 
@@ -28,22 +30,22 @@ class RemoteReader(Iterator[Item | NotYet]):
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
-        self._queue: queue.Queue[Item | Exception | None] = queue.Queue(READ_AHEAD)  # at its end an error or None
-        self._resume = threading.Event()
-        self._closed = threading.Event()
-        self._paused = False
+        self._ahead: deque[Item | Exception | None] = deque()  # at its end an error or None
+        self._characters = 0  # in it
+        self._changed = threading.Condition()
+        self._closed = self._paused = self._resumes = False
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     def __next__(self) -> Item | NotYet:
-        if self._paused:
-            self._paused = False
-            self._resume.set()
-        try:
-            item = self._queue.get_nowait()
-        except queue.Empty:
-            return NotYet()
+        with self._changed:
+            if self._paused:
+                self._paused, self._resumes = False, True
+            item = self._ahead.popleft() if self._ahead else NotYet()
+            if isinstance(item, str):
+                self._characters -= len(item)
+            self._changed.notify()
         if item is None:
             raise StopIteration
         if isinstance(item, Exception):
@@ -54,28 +56,35 @@ class RemoteReader(Iterator[Item | NotYet]):
     def close(self) -> None:
         """End the thread, or let it end by itself once its connection returns."""
         atexit.unregister(self.close)
-        self._closed.set()
-        self._resume.set()
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         last: Exception | None = None
         try:
             for item in self._items:
-                if not self._put(item):
-                    return
+                self._put(item)
                 if isinstance(item, Failed):
-                    self._resume.wait()
-                    self._resume.clear()
+                    self._wait_to_resume()
+                if self._closed:
+                    return
         except Exception as error:
             last = error
         self._put(last)
 
-    def _put(self, item: Item | Exception | None) -> bool:
-        while not self._closed.is_set():
-            try:
-                self._queue.put(item, timeout=0.2)
-                return True
-            except queue.Full:
-                continue
-        return False
+    def _put(self, item: Item | Exception | None) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._has_room())
+            self._ahead.append(item)
+            if isinstance(item, str):
+                self._characters += len(item)
+
+    def _has_room(self) -> bool:
+        return len(self._ahead) < READ_AHEAD and self._characters < MOST_CHARACTERS
+
+    def _wait_to_resume(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._resumes)
+            self._resumes = False

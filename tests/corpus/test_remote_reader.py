@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from corpus import remote_reader
 from corpus.documents import DocumentStream
 from corpus.local_files import LocalFiles
+from corpus.remote_reader import RemoteReader
 from corpus.source import Source
 from swarm.errors import DataError
 from swarm.run_file import DataSource
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 
 def mixed(*sources: Source, repeat: bool = False) -> DocumentStream:
@@ -66,6 +68,24 @@ def test_a_stream_that_is_left_ends_its_threads(tmp_path: Path) -> None:
     reading.close()  # type: ignore[attr-defined]
     started.join(timeout=PATIENCE)
     assert not started.is_alive()
+
+
+def test_long_documents_are_read_ahead_until_they_have_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_reader, "MOST_CHARACTERS", 10)
+    read: list[str] = []
+
+    def words() -> Iterator[str]:
+        for _ in range(1_000):
+            read.append("word")
+            yield "word"
+
+    reader = RemoteReader(words())
+    for drawn in range(5):
+        wait_until(lambda ahead=drawn + 4: len(read) >= ahead, "what is read ahead")  # type: ignore[misc]
+        assert len(read) == drawn + 4, "three words, and the one for which there is no room"
+        assert next(reader) == "word"
+    reader.close()
+    assert not reader._thread.is_alive()
 
 
 def test_a_wrong_remote_source_stops_the_stream() -> None:
