@@ -38,9 +38,8 @@ def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
     held_out = documents[EVERY - 1 :: EVERY]
     if not held_out:
         raise DataError(
-            f"{corpus}: {len(documents)} documents are too few, at least {EVERY} are needed "
-            "to keep some for the evaluation; add text (a text file of 200 KB is enough), or give it as JSONL with one "
-            "document a line"
+            f"{corpus}: too few documents ({len(documents)}), at least {EVERY} are needed to keep some for the "
+            "evaluation; add text (a text file of 200 KB is enough), or give it as JSONL with one document a line"
         )
     hold_out(documents, folder)
     return guess_language("".join(text[:1000] for text in held_out))

@@ -74,13 +74,13 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
     if options.steps is None and (steps := template.optimizer.total_steps) < LEAST_STEPS:
         raise RunFileError(f"{options.run}: optimizer.total_steps is {steps}; a demo needs {LEAST_STEPS}: give --steps")
     with _claimed(out):
-        run = prepare_run(template, options, console)
+        run, answers = prepare_run(template, options, console)
         logs.write_to(out / "logs", "demo")
         try:
             coordinator, summary, fills = _play(run, options, console, began)
         finally:
             kill_all()
-        return _close(run, coordinator, summary, fills, out, console)
+        return _close(run, coordinator, summary, fills, answers, out, console)
 
 
 def _play(run: RunFile, options: DemoOptions, console: Console, began: float) -> tuple[Peer, Summary, list[Fills]]:
@@ -155,8 +155,8 @@ def _claimed(out: Path) -> Iterator[None]:
                     marker.unlink()
 
 
-def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> RunFile:
-    """Corpus, run file and tokenizer in the demo's folder.
+def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> tuple[RunFile, dict[str, str]]:
+    """Corpus, run file and tokenizer in the demo's folder; returns the run, and its own probes with their answers.
 
     Raises:
         SahajError: the corpus cannot be used.
@@ -174,10 +174,11 @@ def prepare_run(template: RunFile, options: DemoOptions, console: Console) -> Ru
         shutil.copytree(prepared, out / "corpus")
     write_file(out / "run.yaml", dump_run(run))
     train_from_run(out / "run.yaml", console=console)
-    content["coordinator"]["probes"] = [*run.coordinator.probes, *choose_probes(run, out / "corpus")][-MOST_PROBES:]
+    answers = choose_probes(run, out / "corpus")
+    content["coordinator"]["probes"] = [*run.coordinator.probes, *answers][-MOST_PROBES:]
     run = parse_run(content, out / "run.yaml")
     write_file(out / "run.yaml", dump_run(run))
-    return run
+    return run, answers
 
 
 def run_content(template: RunFile, options: DemoOptions, language: str) -> dict[str, Any]:
@@ -198,15 +199,22 @@ def run_content(template: RunFile, options: DemoOptions, language: str) -> dict[
     return content
 
 
-def _close(run: RunFile, coordinator: Peer, summary: Summary, fills: list[Fills], out: Path, console: Console) -> int:
+def _close(
+    run: RunFile,
+    coordinator: Peer,
+    summary: Summary,
+    fills: list[Fills],
+    answers: dict[str, str],
+    out: Path,
+    console: Console,
+) -> int:
     """Report what the model has learned, the figures, and whether everything happened; returns the exit status."""
     path = save_summary(summary, out)
-    chosen = choose_probes(run, out / "corpus")
-    if not chosen:
+    if not answers:
         console.print("No held-out sentence has a frequent word between spaces that is one token: none was filled.")
     elif fills:
         console.rule("what the model has learned")
-        console.print(render(fills[-1].sentences, chosen))
+        console.print(render(fills[-1].sentences, answers))
     console.rule("the figures")
     console.print(
         f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "

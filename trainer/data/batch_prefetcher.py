@@ -150,7 +150,9 @@ class BatchPrefetcher:
                 break
         if not found:
             sources = ", ".join(source.name for source in self._run.data.train)
-            raise DataError(f"{sources}: no usable text in {unusable:,} documents; give sources with longer documents")
+            raise DataError(
+                f"{sources}: no usable text (documents read: {unusable:,}); give sources with longer documents"
+            )
 
 
 def _by_length(pool: list[Instance], size: int, rng: np.random.Generator) -> list[list[Instance]]:

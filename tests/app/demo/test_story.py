@@ -124,7 +124,7 @@ def be_a_demo(place: Path) -> None:
     program.write_text(f"#!/bin/sh\necho $$ > {place / 'pid'}\nexec sleep 600\n")
     program.chmod(0o755)
     sys.executable = str(program)
-    app.demo.demo.prepare_run = lambda *_: None  # type: ignore[assignment]
+    app.demo.demo.prepare_run = lambda *_: (None, {})  # type: ignore[assignment]
     try:
         run_demo(DemoOptions(corpus=None, run=None, trainers=3, steps=None, out=place / "out"))
     except KeyboardInterrupt:

@@ -86,7 +86,7 @@ def test_an_unforeseen_error_is_told_in_one_line(make: MakePrefetcher) -> None:
 
 @pytest.mark.parametrize("text", ["Hi.", "", "\u200b"])
 def test_text_too_short_for_any_sample_is_an_error_even_if_it_comes_for_ever(make: MakePrefetcher, text: str) -> None:
-    with make([text] * 3) as feed, pytest.raises(DataError, match=r"^text\.txt: no usable text in 3 documents"):
+    with make([text] * 3) as feed, pytest.raises(DataError, match=r"^text\.txt: no usable text \(documents read: 3\)"):
         feed.next()
     endless = (text or " " for _ in iter(int, 1)) if text == "Hi." else [text] * (MOST_UNUSABLE + 1)
     with make(endless) as feed, pytest.raises(DataError, match="no usable text"):
