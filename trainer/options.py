@@ -13,6 +13,7 @@ from trainer.pausing.watch import PauseWatch
 
 if TYPE_CHECKING:
     from hivemind.dht import DHT
+    from transformers import PreTrainedTokenizerFast
 
     from swarm.access.gate import Gate
     from swarm.dht.node import Network
@@ -53,6 +54,8 @@ class VolunteerOptions:
 class TrainerOptions:
     """Of one trainer."""
 
+    tokenizer: PreTrainedTokenizerFast
+    fingerprint: str  # of the run with this tokenizer
     identity: Identity
     gate: Gate
     network: Network

@@ -18,8 +18,6 @@ from swarm.errors import DataError, is_memory_full
 from swarm.language import _
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
-from swarm.run_file.fingerprint import fingerprint
-from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.console.moments import Milestones
 from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
@@ -53,11 +51,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
     """
     timer, chosen, identity, gate = options.timer, options.chosen, options.identity, options.gate
-    pauses = options.pauses
+    tokenizer, pauses = options.tokenizer, options.pauses
     if chosen.cores is not None:
         torch.set_num_threads(chosen.cores)
-    tokenizer = load_tokenizer(run)
-    ours = fingerprint(run, tokenizer_digest(tokenizer))
     # every peer reads the same text in an order of its own
     seed = zlib.crc32(identity.peer_id.to_bytes() + str(process_started).encode())
     documents = open_documents(run, run.data.train, seed=seed, repeat=True)
@@ -80,10 +76,10 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         committed: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         with timer("connecting to the others"):
             caps = Caps(chosen.max_upload, chosen.max_download)
-            membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
+            membership = Membership(run, options.fingerprint, dht, identity, gate, caps=caps)
             named = list(model.named_parameters())
             optimizer = CollaborativeOptimizer(membership, named, lambda entry, *_: committed.put(entry))
-            experts = open_experts(run, ours.digest, dht, gate)
+            experts = open_experts(run, options.fingerprint, dht, gate)
         credit = CreditTracker(run.data.masked_fraction, enforces=run.access.robust == "enforce")
         session = SessionPublisher(
             run.name,

@@ -35,6 +35,8 @@ from trainer.options import VolunteerOptions
 from trainer.pausing import daily_traffic
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
+    from transformers import PreTrainedTokenizerFast
+
     from app.join.pass_renewal import CoordinatorContact, Renewal
     from swarm.access.gate import Gate
     from swarm.identity import Identity
@@ -73,21 +75,22 @@ class Guest:
         with timer("fetching the tokenizer"):
             run = write_manifest(answer.manifest, run, folder, self.client.tokenizer_file)
         with timer("comparing fingerprints"):
-            request = self._check_fingerprint(run)
+            tokenizer, request = self._check_fingerprint(run)
         gate = Gate(folder, run.name, answer.authority, own, answer.notices)
         contact = CoordinatorContact(self.client.base, gate, request, self.bearer)
-        return Admitted(answer, run, self.identity, gate, contact, folder)
+        return Admitted(answer, run, tokenizer, self.identity, gate, contact, folder)
 
     def run_folder(self, run: RunFile) -> Path:
         """Where the run's files are, and what this peer keeps of it."""
         return self.peer_folder / folder_name(run, self.answer.manifest)
 
-    def _check_fingerprint(self, run: RunFile) -> JoinRequest:
-        """Compare what this peer would train with; returns the request with it, for renewals."""
+    def _check_fingerprint(self, run: RunFile) -> tuple["PreTrainedTokenizerFast", JoinRequest]:
+        """Compare what this peer would train with; returns the tokenizer, and the request for renewals."""
         from swarm.run_file.fingerprint import fingerprint
         from tokenizer.loading import load_tokenizer, tokenizer_digest
 
-        ours, theirs = fingerprint(run, tokenizer_digest(load_tokenizer(run))), self.answer.manifest.fingerprint
+        tokenizer = load_tokenizer(run)
+        ours, theirs = fingerprint(run, tokenizer_digest(tokenizer)), self.answer.manifest.fingerprint
         request = self.request.model_copy(update={"fingerprint": dict(ours.values)})
         if ours.digest != theirs:
             self.client.join(request, self.bearer)  # the coordinator refuses, and names what differs
@@ -98,7 +101,7 @@ class Guest:
                     "{theirs}); join with the command or the notebook that the organizer shares"
                 ).format(run=run.name, ours=ours.digest, theirs=theirs),
             )
-        return request
+        return tokenizer, request
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ class Admitted:
 
     answer: JoinAnswer
     run: RunFile
+    tokenizer: "PreTrainedTokenizerFast"
     identity: "Identity"
     gate: "Gate"
     contact: "CoordinatorContact"

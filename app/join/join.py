@@ -203,6 +203,8 @@ def _train(
     file = admitted.identity.path.parent / page_orders.FILE_NAME
     page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), file, admitted.contact.pause_order)
     trainer = TrainerOptions(
+        tokenizer=admitted.tokenizer,
+        fingerprint=admitted.answer.manifest.fingerprint,
         identity=admitted.identity,
         gate=admitted.gate,
         network=chosen.network(admitted.initial_peers(), client_mode=client_mode),

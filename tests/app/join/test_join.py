@@ -65,6 +65,7 @@ def test_with_a_token(
     opened: StandIn,
     hub: StandIn,
     trained: Trained,
+    fingerprint_of: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -79,6 +80,7 @@ def test_with_a_token(
     assert not trainer.network.client_mode
     assert len(trainer.when_joined) == 2  # what renews the pass, and what asks for orders of the page
     assert run.name == "little"
+    assert trainer.fingerprint == fingerprint_of(RUN) and trainer.tokenizer.mask_token == "[MASK]"
     shown = capfd.readouterr()
     assert "asking for a pass:" in shown.out
     assert "Ctrl-C" in shown.out
