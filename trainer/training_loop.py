@@ -4,14 +4,12 @@ import queue
 import time
 from dataclasses import dataclass
 
-from averaging.load_balancing.plan import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.protocol.buffers import REMEMBERED
 from swarm.errors import is_memory_full
-from swarm.language import _
 from swarm.run_file import RunFile
+from trainer.console.loop_messages import LoopMessages, batch_size_line, pause_line, text_line
 from trainer.console.status import status_of
 from trainer.console.view import View
 from trainer.credit_tracker import CreditTracker
@@ -19,7 +17,7 @@ from trainer.data import Batch, BatchPrefetcher
 from trainer.experts import ReachedExperts
 from trainer.micro_batch import Fitting
 from trainer.pausing.decision import Pause
-from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
+from trainer.pausing.watch import PauseWatch
 from trainer.precision import empty_cache
 from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, Interrupted, TrainingStep
@@ -27,9 +25,6 @@ from trainer.training_step import BatchResult, Interrupted, TrainingStep
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits, at most
 LACKING = 20.0  # seconds without text after which the volunteer is told
-USUAL_OVERFLOWS = 20  # in a row; the loss scale begins high and is halved at each
-UNCOUNTED = 5  # usable batches in a row that came too late, after which the volunteer is told
-OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 
 @dataclass(frozen=True)
@@ -69,13 +64,10 @@ class TrainingLoop:
         self._credit, self._committed, self._experts = credit, committed, experts
         self._pauses = pauses
         self._pause: Pause | None = None  # as the volunteer and the others were last told
-        self._rests = self._is_late = False  # as the volunteer was last told
         self._fitting = Fitting(batches.batch_size)
-        self._overflows = 0  # in a row
-        self._uncounted = 0  # usable batches in a row
         self._awaits_text_since: float | None = None  # monotonic seconds
         self._lacks_text = False  # as the volunteer and the others were last told
-        self._states_told = 0  # states loaded of which the volunteer was told
+        self._messages = LoopMessages()
         self._began = self._computed_at = time.monotonic()
         optimizer.computes_at(speed)
 
@@ -95,24 +87,11 @@ class TrainingLoop:
             self._stop_awaiting_text()
         elif (batch := self._next_batch()) is not None and (result := self._compute(batch)) is not None:
             counted = result.counts
-            self._overflows = self._overflows + 1 if result.is_overflow else 0
-            if not result.is_finite and (not result.is_overflow or self._overflows > USUAL_OVERFLOWS):
-                skipped = _(
-                    "One batch was skipped because its result was not a usable number (loss {loss}). If this repeats, "
-                    "tell the organizer."
-                )
-                messages.append(skipped.format(loss=f"{result.loss:.3g}"))
-            self._uncounted = 0 if counted else self._uncounted + result.is_finite
-            if result.is_finite and self._uncounted == UNCOUNTED:
-                messages.append(
-                    _(
-                        "Your last {n} results came too late to count: each took {seconds} s, and by then the others "
-                        "were two global steps further. Only a faster device helps, or fewer samples at a time "
-                        "(--micro-batch)."
-                    ).format(n=UNCOUNTED, seconds=f"{result.seconds:.1f}")
-                )
+            messages += self._messages.of_batch(result)
         messages += self._record_headers()
-        messages += self._changes()
+        messages += self._changes_of_text()
+        messages += self._changes_of_batch_size()
+        messages += self._messages.of_swarm(self._optimizer)
         self._session.publish(self._session_id, self._shown_step, self._speed_now, self._data_wait_fraction, self._told)
         return StepOutcome(counted, tuple(messages))
 
@@ -121,19 +100,8 @@ class TrainingLoop:
         before, self._pause = self._pause, self._pauses.pause
         if self._pause == before:
             return []
-        if self._pause is None:
-            self._optimizer.computes_at(self._speed_now)
-            return [_("Training again.")]
-        self._optimizer.computes_at(0.0)
-        told = (
-            _("Pausing: {reason}. The work done so far counts towards the next global step.")
-            if self._pause.cause.stays
-            else _(
-                "Pausing: {reason}. The work done so far counts towards the next global step, if that begins within "
-                "{n} s."
-            )
-        )
-        return [told.format(reason=self._pause.reason, n=f"{LEAVES_WITHIN:.0f}")]
+        self._optimizer.computes_at(self._speed_now)
+        return [pause_line(self._pause)]
 
     def _next_batch(self) -> Batch | None:
         """The next batch; None: it is not ready yet, as where the text comes from does not answer."""
@@ -180,38 +148,15 @@ class TrainingLoop:
             entry = self._committed.get()
             self._credit.record(entry, self._optimizer.sessions, time.monotonic(), is_replayed=is_behind)
             if entry.header.kind is HeaderKind.ROLLBACK:
-                self._states_told += 1
-                told = _("The run goes back to an older state of the model, which is now global step {step}.")
-                messages.append(told.format(step=f"{entry.header.step:,}"))
+                messages.append(self._messages.of_rollback(entry.header.step))
         return messages
 
-    def _changes(self) -> list[str]:
-        """What has changed since the step before: whether this peer computes, and a state that it has loaded."""
-        messages, progress = self._changes_of_text(), self._optimizer.progress
-        if (size := self._fitting.size) != self._batches.batch_size:
-            told = (
-                _("The memory is full: computing {n} samples at a time.")
-                if size < self._batches.batch_size
-                else _("There may be memory again: computing {n} samples at a time.")
-            )
-            messages.append(told.format(n=size))
-            self._batches.set_batch_size(size)
-        if progress.rests != self._rests:
-            self._rests = progress.rests
-            messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
-        if (change := told_of_lateness(progress.late, was_told=self._is_late)) is not None:
-            self._is_late = not self._is_late
-            messages.append(change)
-        loaded = self._optimizer.states_loaded
-        if loaded > self._states_told and not progress.is_behind and not progress.is_applying:
-            told = (
-                _("Others were ahead: loaded the state of global step {step} from the swarm.")
-                if self._states_told
-                else _("Loaded the state of global step {step} from the swarm.")
-            )
-            messages.append(told.format(step=f"{self._optimizer.step:,}"))
-            self._states_told = loaded
-        return messages
+    def _changes_of_batch_size(self) -> list[str]:
+        before, size = self._batches.batch_size, self._fitting.size
+        if size == before:
+            return []
+        self._batches.set_batch_size(size)
+        return [batch_size_line(size, before)]
 
     def _changes_of_text(self) -> list[str]:
         since = self._awaits_text_since
@@ -219,12 +164,9 @@ class TrainingLoop:
         if lacks == self._lacks_text:
             return []
         self._lacks_text = lacks
-        if not lacks:
-            return [_("The text is there again.")]
-        self._optimizer.computes_at(0.0)
-        told = _("No text has arrived for {n} s{reason}. This program goes on when it does.")
-        reason = self._batches.trouble
-        return [told.format(n=f"{LACKING:.0f}", reason=f" ({reason})" if reason else "")]
+        if lacks:
+            self._optimizer.computes_at(0.0)
+        return [text_line(LACKING if lacks else None, self._batches.trouble)]
 
     def can_finish_step(self, seconds: float) -> bool:
         """Whether what this peer has gathered will be in a global step within so many seconds.
@@ -293,22 +235,6 @@ class TrainingLoop:
     def _data_wait_fraction(self) -> float:
         """Fraction of the time that was spent waiting for data."""
         return self._batches.wait_seconds / max(time.monotonic() - self._began, 1e-6)
-
-
-def told_of_lateness(late: int, *, was_told: bool) -> str | None:
-    """What a volunteer should know of gradients that others do not wait for; None: nothing new.
-
-    Args:
-        late: of the last steps.
-    """
-    if late >= OFTEN and not was_told:
-        return _(
-            "In {n} of the last {all} global steps your results arrived too late, so the others now wait less for "
-            "them. Is your internet connection slow or busy? Results that arrive in time count again."
-        ).format(n=late, all=REMEMBERED)
-    if not late and was_told:
-        return _("Your results arrive in time again.")
-    return None
 
 
 def may_begin_within(seconds: float, gathered: int, target: int, since: float) -> bool:

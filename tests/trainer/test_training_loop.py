@@ -14,12 +14,13 @@ from averaging.shell.shell import Progress
 from swarm.run_file import RunFile
 from tests.support.waiting import wait_until
 from trainer import micro_batch, training_loop
+from trainer.console.loop_messages import UNCOUNTED, lateness_line
 from trainer.console.status import status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
 from trainer.pausing.watch import PauseWatch
 from trainer.precision import DeviceError
-from trainer.training_loop import UNCOUNTED, TrainingLoop, may_begin_within, told_of_lateness
+from trainer.training_loop import TrainingLoop, may_begin_within
 from trainer.training_step import BatchResult
 
 
@@ -44,12 +45,12 @@ def test_what_a_peer_says_that_it_does() -> None:
 
 def test_a_volunteer_is_told_once_that_gradients_come_too_late_and_once_that_they_do_not_any_more() -> None:
     told = [
-        told_of_lateness(late, was_told=was) for late, was in ((2, False), (3, False), (4, True), (1, True), (0, True))
+        lateness_line(late, was_told=was) for late, was in ((2, False), (3, False), (4, True), (1, True), (0, True))
     ]
     assert told[0] is told[2] is told[3] is None
     assert told[1] is not None and told[1].startswith("In 3 of the last 5 global steps your results arrived too late")
     assert told[4] == "Your results arrive in time again."
-    assert told_of_lateness(0, was_told=False) is None
+    assert lateness_line(0, was_told=False) is None
 
 
 class Swarm:
