@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from coordinator.access.decisions import AccessControl, open_access_control
 from coordinator.access.service import serve
+from coordinator.cached import Cached
 from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import newest_that_fits
@@ -36,6 +37,7 @@ from coordinator.webhooks.sender import Webhooks, read_webhooks
 from swarm.dht import remembered_peers
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
+from swarm.dht.records import read_sessions
 from swarm.errors import RunFileError, StorageError
 from swarm.files import is_of_another_kind, keep_private, write_file
 from swarm.hosts import is_this_machine
@@ -48,6 +50,7 @@ from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.experts import open_experts
 from trainer.model import build_model
 
+READ_EVERY = 5.0  # seconds between two searches for the records of sessions, which publish theirs every 10 s
 SHUTDOWN_TIMEOUT = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
 
 
@@ -126,6 +129,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             releaser = open_releaser(context, news, whole)
 
             # How others join: by the link of the HTTP service.
+            sessions = Cached(lambda: read_sessions(dht, run.name), READ_EVERY)
             service = serve(
                 context,
                 tokenizer,
@@ -135,6 +139,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 status=lambda: status_of(replica, watch, releaser),
                 order_rollback=rollback_orders.put,
                 hosts=experts.hosts if experts else list,
+                sessions=sessions,
             )
             url = services.enter_context(service)
             write_file(folder / ADDRESSES, "\n".join(addresses(dht)) + "\n")
@@ -161,7 +166,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(context, dht, replica, access),
+                Recorder(context, sessions, replica, access),
                 evaluator,
                 rollback,
                 tracker,

@@ -2,10 +2,11 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hivemind.dht import DHT
+from hivemind.p2p import PeerID
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.access.admin_key import load_admin_key
@@ -21,11 +22,11 @@ from coordinator.state_folder import ADMIN_KEY, URL
 from experts.directory.records import Listed
 from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import addresses
-from swarm.dht.records import read_sessions
+from swarm.dht.records import SessionRecord
 from swarm.files import write_file
 from swarm.identity import Identity
 
-ADDRESSES_KEPT = 5.0  # seconds before the DHT is asked again
+ADDRESSES_KEPT = 5.0  # seconds before they are looked for again
 
 
 @contextlib.contextmanager
@@ -39,8 +40,12 @@ def serve(
     status: Callable[[], RunStatus],
     order_rollback: Callable[[int], None],
     hosts: Callable[[], list[Listed]],
+    sessions: Callable[[], list[tuple[PeerID, SessionRecord]]],
 ) -> Iterator[str]:
     """Serve HTTP, renew passes and publish notices while the block runs; gives the URL to join by.
+
+    Args:
+        sessions: their records in the DHT.
 
     Raises:
         SahajError: the port is taken, or a file of the state folder cannot be used.
@@ -53,7 +58,7 @@ def serve(
         notices=access.notices,
         admin_key=load_admin_key(context.folder / ADMIN_KEY),
         status=status,
-        addresses=Cached(lambda: _addresses(dht, context.run.name, access), ADDRESSES_KEPT),
+        addresses=Cached(lambda: _addresses(dht, sessions(), access), ADDRESSES_KEPT),
         order_rollback=order_rollback,
         hosts=hosts,
     )
@@ -78,9 +83,9 @@ def serve(
             thread.join()
 
 
-def _addresses(dht: DHT, run_name: str, access: AccessControl) -> list[str]:
+def _addresses(dht: DHT, sessions: Iterable[tuple[PeerID, SessionRecord]], access: AccessControl) -> list[str]:
     """Of the coordinator, and of some other peers, so that newcomers do not depend on the coordinator alone."""
-    own, others = addresses(dht), admitted(read_sessions(dht, run_name), access.gate)
+    own, others = addresses(dht), admitted(sessions, access.gate)
     return [*own, *reachable(others, loopback=all(map(is_loopback, own)))]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
@@ -34,14 +33,13 @@ from swarm.access.passes import PassRefused
 from swarm.countries import COUNTRIES
 from swarm.dht import remembered_peers
 from swarm.dht.multiaddrs import is_loopback, leads_to
-from swarm.dht.records import SessionRecord, is_present, read_sessions
+from swarm.dht.records import SessionRecord, is_present
 from swarm.errors import SahajError, StorageError
 from swarm.run_file import RunFile
 
 logger = logging.getLogger(__name__)
 
 BACK_UP_EVERY = 60.0  # seconds
-READ_EVERY = 5.0  # seconds between two searches for the records of sessions, which publish theirs every 10 s
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
@@ -58,8 +56,18 @@ AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and
 class Recorder:
     """Not for several threads."""
 
-    def __init__(self, context: RunContext, dht: DHT, log: Replica, access: AccessControl):
-        """Notices shut out who lies, and have doubtful users left out of means."""
+    def __init__(
+        self,
+        context: RunContext,
+        sessions: Cached[list[tuple[PeerID, SessionRecord]]],
+        log: Replica,
+        access: AccessControl,
+    ):
+        """
+        Args:
+            sessions: their records in the DHT.
+            access: its notices shut out who lies, and have doubtful users left out of means.
+        """
         self._run, self._ledger, self._say = context.run, context.ledger, context.say
         self._log, self._gate, self._notices = log, access.gate, access.notices
         self._peers = context.folder / PEERS
@@ -73,7 +81,7 @@ class Recorder:
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._serving = serving_bound(self._run)
         self._backed_up = -math.inf  # monotonic seconds
-        self._read_sessions = Cached(lambda: read_sessions(dht, context.run.name), READ_EVERY)
+        self._sessions = sessions
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """Write what is new; returns the number of trainers that are present now.
@@ -82,7 +90,7 @@ class Recorder:
             LedgerError: what was read is written by the next call.
         """
         if final:  # what peers have published in the last seconds, too
-            self._read_sessions.forget()
+            self._sessions.forget()
         while (present := self._enter(final)) is None:
             pass
         self._minutes.note()
@@ -91,7 +99,7 @@ class Recorder:
     def _enter(self, final: bool) -> int | None:
         """Write one transaction; returns None if more headers are to be entered before the end."""
         self._take_rounds(self._log.applied())
-        records = admitted(self._read_sessions(), self._gate)
+        records = admitted(self._sessions(), self._gate)
         fraction = self._run.data.masked_fraction
         reports = session_reports(records)
         entries, place = self._log.entries_after(self._ledger.place(), HEADERS_PER_TRANSACTION)

@@ -16,6 +16,7 @@ from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, Part, Reset
 from averaging.shell.audit import Comparison, Verdict
 from coordinator.access.decisions import Decisions
+from coordinator.cached import Cached
 from coordinator.ledger import recorder
 from coordinator.ledger.audits.probation import ENOUGH_OF_NOISE, LOOKS
 from coordinator.ledger.ledger import Ledger, open_ledger
@@ -68,19 +69,18 @@ def log(tmp_path: Path) -> Log:
 
 
 @pytest.fixture
-def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ledger], Recorder]:
-    """Of a swarm in which nobody tells of itself."""
-    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+def record(run: RunFile, tmp_path: Path, log: Log) -> Callable[..., Recorder]:
+    """`record(ledger, sessions)`: by default of a swarm in which nobody tells of itself."""
 
-    def make(ledger: Ledger) -> Recorder:
+    def make(ledger: Ledger, sessions: Cached[Any] | None = None) -> Recorder:
         context, access = RunContext(run, Fingerprint(()), tmp_path, ledger, print), Mock()
         access.notices.decisions = Decisions(banned=frozenset())
-        return Recorder(context, Mock(), cast(Replica, log), access)
+        return Recorder(context, sessions or Cached(list, 0.0), cast(Replica, log), access)
 
     return make
 
 
-Make = Callable[[Ledger], Recorder]
+Make = Callable[..., Recorder]
 
 
 def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: Log, record: Make):
@@ -98,12 +98,10 @@ def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: 
 
 @pytest.mark.parametrize(("seconds", "times"), [(3600.0, 2), (0.0, 11)])
 def test_records_of_sessions_are_searched_for_every_few_seconds_and_at_the_end(
-    tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+    tmp_path: Path, record: Make, seconds: float, times: int
 ):
     read = Mock(return_value=[])
-    monkeypatch.setattr(recorder, "read_sessions", read)
-    monkeypatch.setattr(recorder, "READ_EVERY", seconds)
-    one = record(open_ledger("sqlite:///ledger.db", tmp_path))
+    one = record(open_ledger("sqlite:///ledger.db", tmp_path), Cached(read, seconds))
     for _ in range(10):
         one.bring_up_to_date()
     one.bring_up_to_date(final=True)

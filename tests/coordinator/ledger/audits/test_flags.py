@@ -11,7 +11,7 @@ import pytest
 from averaging.log.header import Part
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.access.decisions import Decisions
-from coordinator.ledger import recorder
+from coordinator.cached import Cached
 from coordinator.ledger.audits.flags import (
     AGAINST,
     DIRECTION,
@@ -122,11 +122,8 @@ class Coordinator:
 
 
 @pytest.fixture
-def coordinator(
-    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str], Coordinator]]:
+def coordinator(run: RunFile, tmp_path: Path) -> Iterator[Callable[[str], Coordinator]]:
     """`coordinator("watch")`: of a run that watches."""
-    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
     log, ledger = Log(tmp_path), open_ledger("sqlite:///ledger.db", tmp_path)
     access, said = Mock(), list[str]()
     access.notices.decisions = Decisions(banned=frozenset())
@@ -134,7 +131,7 @@ def coordinator(
     def make(robust: str) -> Coordinator:
         of = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
         context = RunContext(of, Fingerprint(()), tmp_path, ledger, said.append)
-        made = Recorder(context, Mock(), cast(Replica, log), access)
+        made = Recorder(context, Cached(list, 0.0), cast(Replica, log), access)
         return Coordinator(made, log, ledger, access.notices, said)
 
     yield make
