@@ -61,7 +61,7 @@ class TrainerOptions:
     network: Network
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
     default_grace: float = GRACE  # seconds, where none was chosen
-    when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes run and threads may start
+    when_joined: Callable[[DHT], None] = lambda _: None  # called once helper processes run and threads may start
     pauses: PauseWatch = field(default_factory=PauseWatch)
     milestones: Milestones = field(default_factory=Milestones)  # that its person is told of
     timer: StartupTimer = field(default_factory=StartupTimer)

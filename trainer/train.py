@@ -91,8 +91,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             served=dict if experts is None else experts.served,
             country=chosen.country,
         )
-        for begin in options.when_joined:
-            begin(dht)
+        options.when_joined(dht)
         pauses.start(lambda: optimizer.traffic, driver)
         grace = options.default_grace if chosen.grace is None else chosen.grace
         with (

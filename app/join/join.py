@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -20,9 +21,11 @@ from app.join.hub_token import HubToken, check_token, find_token
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
+from app.join.spot_notice import SpotNotice
 from app.me import page_orders
 from app.me.page_orders import PageOrders
 from swarm.language import _
+from swarm.leaving import GRACE
 from swarm.logging.startup_timer import StartupTimer
 from trainer.console.moments import Milestones
 from trainer.console.notebook import NotebookView
@@ -32,6 +35,9 @@ from trainer.pausing import long_pauses
 from trainer.pausing.processor import have_low_priority, use_cores
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
+
+if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be reported at once
+    from hivemind.dht import DHT
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
 TRY_EVERY = 30.0  # seconds between two tries after a pause, at least
@@ -194,7 +200,6 @@ def _train(
 ) -> bool:
     """Returns whether this peer has left for a long pause."""
     with timer("loading the libraries of training"), startup.loading_libraries():
-        from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
     chosen, milestones = options.chosen, Milestones()
@@ -202,6 +207,14 @@ def _train(
     renewal = admitted.renewal(view.message, learn=milestones.learn)
     file = admitted.identity.path.parent / page_orders.FILE_NAME
     page.admit(admitted.answer.pass_, str(admitted.identity.peer_id), file, admitted.contact.pause_order)
+    spot = SpotNotice(view.message) if options.spot else None
+
+    def when_joined(dht: "DHT") -> None:
+        renewal.start(dht)
+        page.start()
+        if spot is not None:
+            spot.start()
+
     trainer = TrainerOptions(
         tokenizer=admitted.tokenizer,
         fingerprint=admitted.answer.manifest.fingerprint,
@@ -209,14 +222,12 @@ def _train(
         gate=admitted.gate,
         network=chosen.network(admitted.initial_peers(), client_mode=client_mode),
         chosen=chosen,
-        when_joined=(renewal.start, page.start),
+        default_grace=GRACE if spot is None else spot.grace,
+        when_joined=when_joined,
         pauses=watch,
         milestones=milestones,
         timer=timer,
     )
-    if options.spot:
-        spot = SpotNotice(view.message)
-        trainer = replace(trainer, default_grace=spot.grace, when_joined=(renewal.start, page.start, spot.start))
     try:
         pausing = train(admitted.run, trainer, view, startup.PROCESS_STARTED)
     finally:

@@ -34,7 +34,7 @@ class SpotNotice:
         self._say = say
         self.grace = OTHER_GRACE if _ask_metadata() is None else AMAZON_GRACE  # seconds
 
-    def start(self, _dht: object = None) -> None:
+    def start(self) -> None:
         """Start to watch; hivemind's processes must have been forked before."""
         threading.Thread(target=self._watch, name="spot notice", daemon=True).start()
 

@@ -11,7 +11,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -62,7 +61,7 @@ class PageOrders:
         self._question, self._file, self._ask = OrderQuestion.model_validate(question), file, ask
         self._write()
 
-    def start(self, *_: Any) -> None:
+    def start(self) -> None:
         """Ask from now on, in a thread; hivemind's processes must have been forked before."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._keep_asking, name="page orders", daemon=True)

@@ -8,13 +8,17 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hivemind.dht import DHT
 
+from app.join.pass_renewal import Renewal
+from app.me.page_orders import PageOrders
 from swarm import secret_variables
 from swarm.access.join_messages import JoinRequest
 from tests.app.join.stand_in import OPEN_RUN, Answer, Heard, StandIn
+from trainer.options import TrainerOptions
 
 RUN = """
 name: little
@@ -45,6 +49,18 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
     loop.train = lambda *arguments: called.calls.append(arguments)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "trainer.train", loop)
     return called
+
+
+def begun_renewal(trainer: TrainerOptions) -> Renewal:
+    """What renews the pass once training begins, beside what asks for orders of the page; neither is really begun."""
+    begun: list[Any] = []
+    with pytest.MonkeyPatch.context() as patched:
+        for kind in (Renewal, PageOrders):
+            patched.setattr(kind, "start", lambda self, *_: begun.append(self))
+        trainer.when_joined(cast(DHT, None))
+    renewal, page = begun
+    assert isinstance(renewal, Renewal) and isinstance(page, PageOrders)
+    return renewal
 
 
 @pytest.fixture

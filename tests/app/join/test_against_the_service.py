@@ -26,7 +26,7 @@ from swarm.access.passes import load_authority
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import OPTIMIZER_VERSION, fingerprint
 from swarm.version import program_version
-from tests.app.join.conftest import RUN, Trained
+from tests.app.join.conftest import RUN, Trained, begun_renewal
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
 from tests.support.waiting import PATIENCE
@@ -86,7 +86,7 @@ def test_from_the_link_to_training_and_out_again(
     come(alice)
     [(_, trainer, _, _)] = trained.calls
     assert trainer.gate.own.user == "alice"
-    renewal = trainer.when_joined[0].__self__
+    renewal = begun_renewal(trainer)
     assert renewal._contact.renew().user == "alice"
     renewal._gate.take_notice(renewal._contact.fetch_notices())
 

@@ -20,7 +20,7 @@ from app.join.problems import ProblemKind, one_line
 from swarm.access.notices import Notices
 from swarm.errors import StorageError, SwarmError
 from swarm.logging import logs
-from tests.app.join.conftest import RUN, Trained
+from tests.app.join.conftest import RUN, Trained, begun_renewal
 from tests.app.join.stand_in import Answer, Heard, StandIn
 from tests.support.forked import run_together
 from tests.support.problems import raises_problem
@@ -78,7 +78,6 @@ def test_with_a_token(
     assert trainer.gate.admit(trainer.identity.peer_id, trainer.gate.own).user == "alice"
     assert trainer.network.initial_peers == ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"]
     assert not trainer.network.client_mode
-    assert len(trainer.when_joined) == 2  # what renews the pass, and what asks for orders of the page
     assert run.name == "little"
     assert trainer.fingerprint == fingerprint_of(RUN) and trainer.tokenizer.mask_token == "[MASK]"
     shown = capfd.readouterr()
@@ -92,7 +91,7 @@ def test_with_a_token(
 def test_a_renewal_says_what_is_trained(opened: StandIn, trained: Trained, tmp_path: Path):
     join(opened.url, options(tmp_path, name="bob"))
     [(_, trainer, _, _)] = trained.calls
-    renewal = trainer.when_joined[0].__self__
+    renewal = begun_renewal(trainer)
     answer = renewal._contact.renew()
     assert answer.user == "~bob"
     first, last = (heard.body for heard in opened.heard if heard.path == "/api/join")
