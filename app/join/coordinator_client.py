@@ -159,6 +159,7 @@ class CoordinatorClient:
         self, method: str, path: str, bearer: str | None, body: dict[str, Any] | None, at_most: int
     ) -> tuple[int, httpx.Headers, bytes]:
         headers = {"Authorization": f"Bearer {bearer}"} if bearer is not None else {}
+        response: httpx.Response | None = None
         try:
             with self._client.stream(method, self.base + path, headers=headers, json=body) as response:
                 limit = at_most if response.is_success else LONGEST_ANSWER
@@ -174,6 +175,9 @@ class CoordinatorClient:
                         )
                 return response.status_code, response.headers, bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            if response is not None and isinstance(error, httpx.RemoteProtocolError):  # it has begun as HTTP
+                broken = _("{url}: the connection broke off in the middle of an answer; try again")
+                raise JoinProblem(ProblemKind.NO_ANSWER, broken.format(url=self.base)) from None
             raise explain(self.base, error, self._proxy) from None
 
     def _check(self, status: int, headers: httpx.Headers, content: bytes) -> None:

@@ -89,6 +89,11 @@ def test_no_such_host():
     expect("https://no-such-host.invalid", ProblemKind.NO_SUCH_HOST, "no such host")
 
 
+def test_an_answer_that_breaks_off(server: StandIn):
+    server.answers["GET /api/run"] = Answer(body=OPEN_RUN, headers={"Content-Length": "9999"})
+    expect(server.url, ProblemKind.NO_ANSWER, "broke off in the middle of an answer; try again")
+
+
 def test_nobody_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
