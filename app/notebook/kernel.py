@@ -8,12 +8,12 @@ import getpass
 import importlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
+from http.client import HTTPException
 from typing import IO, Any
 
 TEXTS: dict[str, str] = {}  # what people are told, in the run's language, by the English words
@@ -119,9 +119,9 @@ def ask_for_token() -> str:
 def about(url: str) -> dict[str, Any]:
     """What the coordinator says of its run; empty if it says nothing, in which case the peer will say why."""
     try:
-        with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"{url}/api/run", timeout=PATIENCE) as answer:
             return dict(json.load(answer))
-    except (OSError, ValueError, TypeError):
+    except (OSError, HTTPException, ValueError, TypeError):
         return {}
 
 
@@ -140,12 +140,6 @@ def translations(python: str, language: str) -> dict[str, str]:
     command = [python, "-I", "-c", TRANSLATIONS, language]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
-
-
-def with_scheme(url: str) -> str:
-    """The URL with a scheme, which the standard library needs: https for a domain name alone."""
-    is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", url)
-    return (url if "://" in url else f"{'https' if is_public else 'http'}://{url}").rstrip("/")
 
 
 def command(python: str, url: str, name: str, platform: str) -> list[str]:

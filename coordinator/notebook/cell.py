@@ -5,6 +5,7 @@ NAME = ""  # @param {type:"string", placeholder:"only for an open run; otherwise
 import hashlib
 import importlib.metadata
 import os
+import re
 import runpy
 import shutil
 import site
@@ -87,9 +88,20 @@ def run(*command: object) -> None:
                 "The run has a newer program than this notebook: open the run's notebook again."
             ),
             "Temporary failure in name resolution": _("There is no network. On Kaggle: Settings, Turn on internet."),
+            "Name or service not known": _("no such host; check the link for typing mistakes, and that you are online"),
+            "Connection refused": _(
+                "nothing is listening there; check the port, or try again when the coordinator is running"
+            ),
             "HTTP error 404": _("The run has another version of the program: open the run's notebook again."),
         }
         sys.exit("\n".join([said[-2000:], *(hint for sign, hint in hints.items() if sign in said)]))
+
+
+def whole_link(given: str) -> str:
+    """The link as `sahaj join` would complete it: https for a domain name alone, http for any other machine."""
+    link = re.sub(r"(/join\.(sh|ipynb))?/*$", "", given)
+    is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", link)
+    return link if "://" in link else f"{'https' if is_public else 'http'}://{link}"
 
 
 def ask_for_link() -> str:
@@ -105,9 +117,9 @@ def ask_for_link() -> str:
 def main() -> None:
     """Install the program where it is missing, and join; whatever ends it says so in a line."""
     try:
-        given = (URL.strip() or ask_for_link()).rstrip("/")
-        python = python_with_program(given if "://" in given else f"https://{given}")
-        runpy.run_path(kernel_of(python))["join"](python, given, NAME.strip())
+        link = whole_link(URL.strip() or ask_for_link())
+        python = python_with_program(link)
+        runpy.run_path(kernel_of(python))["join"](python, link, NAME.strip())
     except KeyboardInterrupt:
         print(_("Stopped. Run the cell again to go on."))
     except SystemExit as problem:  # in a notebook its traceback would hide what it says

@@ -1,15 +1,18 @@
 """The cell of the notebook: a pinned program beside what the platform has, and clear words when it cannot be had."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from coordinator.notebook.build import code
+from app.join.address import coordinator_url
+from coordinator.notebook.build import CELL, code
 from coordinator.notebook.wheel import Program, this_program
 from swarm.version import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
@@ -146,13 +149,24 @@ def test_a_package_of_the_same_name_and_version_is_told_in_a_line(
     assert "Run %pip uninstall --yes sahaj-swarm, then run the cell again." in line
 
 
+def test_a_link_where_nobody_is_is_told_as_in_a_terminal(
+    notebook: Notebook, program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        said = notebook.run("", program(), typed=f"127.0.0.1:{taken.getsockname()[1]}")
+    assert said.splitlines()[-1].startswith("nothing is listening there; check the port")
+
+
 def test_programs_of_two_links_of_one_machine_have_places_of_their_own(
     notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path]
 ) -> None:
     unpinned = program()
-    for link in ("river", "sea"):
+    for link, typed in (("river", "river"), ("sea", "sea/join.ipynb")):
         (served[1] / link).symlink_to(served[1])
-        assert "Installing the program" in notebook.run("", unpinned, typed=f"{served[0]}/{link}")
+        said = notebook.run("", unpinned, typed=f"{served[0].removeprefix('http://')}/{typed}")
+        assert "Installing the program" in said and f"JOINED {served[0]}/{link} as" in said
     assert len(list(notebook.cache.glob("sahaj/program-*"))) == 2
 
 
@@ -160,9 +174,22 @@ def test_without_a_link_it_asks_for_one_and_without_encryption_it_takes_no_unkno
     notebook: Notebook, program: Callable[..., Program]
 ) -> None:
     assert "Write the run's link between the quotes after URL" in notebook.run("", program())
-    for given in ({"typed": "http://192.0.2.1:8080"}, {"answer": "http://192.0.2.1:8080/\n"}):
+    for given in ({"typed": "192.0.2.1:8080"}, {"answer": "http://192.0.2.1:8080/\n"}):
         said = notebook.run("", program(), **given)
         assert "is not encrypted" in said and "http://192.0.2.1:8080/join.ipynb" in said
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("a.org", "a.xn--p1ai", "run.a.org:443/x", "192.0.2.1:8080", "192.0.2.1", "a.org:8080", "box", "[::1]:80"),
+        *("a.org/join.ipynb", "https://a.org/x/join.sh", "http://a.org"),
+    ],
+)
+def test_a_link_is_completed_as_joining_completes_it(link: str) -> None:
+    cell: dict[str, Any] = {}
+    exec(CELL.read_text().removesuffix("main()\n"), cell)
+    assert cell["whole_link"](f"{link}/") == coordinator_url(f"{link}/")
 
 
 def test_the_program_that_a_coordinator_really_offers_is_installed_and_starts(

@@ -13,7 +13,6 @@ from types import ModuleType
 
 import pytest
 
-from app.join.address import coordinator_url
 from app.join.problems import ProblemKind
 from app.notebook import kernel
 from tests.support.waiting import PATIENCE
@@ -121,14 +120,7 @@ def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
 def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
     assert kernel.is_open_run(kernel.about("http://127.0.0.1:1")) is None
     assert kernel.is_open_run(kernel.about("ftp://")) is None
-
-
-@pytest.mark.parametrize(
-    "link",
-    ["a.org", "a.xn--p1ai", "run.a.org:443/x", "192.0.2.1:8080", "192.0.2.1", "a.org:8080", "box", "[::1]:80"],
-)
-def test_a_link_without_a_scheme_gets_the_one_that_joining_gives_it(link: str) -> None:
-    assert kernel.with_scheme(f"{link}/") == coordinator_url(link)
+    assert kernel.is_open_run(kernel.about("http://run.example.org:port")) is None
 
 
 @pytest.fixture
