@@ -13,11 +13,10 @@ from app.join.address import is_private
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, write_manifest
-from app.join.peer_folder import IDENTITY, LINK, PEERS
+from app.join.peer_folder import IDENTITY, LINK, PAUSE, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from app.join.refusals import REASONS
 from app.me import page_orders
-from app.service.service import PAUSE
 from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name

@@ -15,6 +15,7 @@ from app.installation import installation
 HOME = "SAHAJ_HOME"  # environment variable: another folder for all of it
 IDENTITY = "identity.key"
 LINK = "link"  # file in a folder that tells what run it is for
+PAUSE = "pause"  # file that is there while the volunteer of a service wants a pause
 PEERS = "peers.json"  # in the folder of a run: addresses to join by
 MOST_PEERS = 64  # of one machine in one run
 

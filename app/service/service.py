@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAUSE = "pause"  # file in the peer's folder that is there while the volunteer wants a pause
 PREFIX = "sahaj-"  # of the names of units and agents
 RESTART_AFTER = 60  # seconds between two starts
 # a proxy and a certificate are needed to get out, the rest says what was chosen; nothing that holds a secret

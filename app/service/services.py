@@ -10,9 +10,9 @@ from typing import Any
 
 from app.installation import command
 from app.join.address import coordinator_url
-from app.join.peer_folder import cache_folder, in_use, name_of
+from app.join.peer_folder import PAUSE, cache_folder, in_use, name_of
 from app.service.launchd import Launchd
-from app.service.service import PAUSE, State
+from app.service.service import State
 from app.service.service_options import check_login, service_for
 from app.service.start_script import by_hand, ended
 from app.service.systemd import Systemd, lingers
