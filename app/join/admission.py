@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from app.join import machine_checks
 from app.join.address import is_private
+from app.join.background import page_orders
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PAUSE, PEERS
 from app.join.problems import JoinProblem, ProblemKind
 from app.join.refusals import REASONS
-from app.me import page_orders
 from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
@@ -36,7 +36,7 @@ from trainer.pausing import daily_traffic
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
     from transformers import PreTrainedTokenizerFast
 
-    from app.join.pass_renewal import CoordinatorContact, Renewal
+    from app.join.background.pass_renewal import CoordinatorContact, Renewal
     from swarm.access.gate import Gate
     from swarm.identity import Identity
 
@@ -63,7 +63,7 @@ class Guest:
         Raises:
             SahajError: the pass, a file or the fingerprint is not the run's.
         """
-        from app.join.pass_renewal import CoordinatorContact
+        from app.join.background.pass_renewal import CoordinatorContact
         from swarm.access.gate import Gate
         from swarm.access.passes import check_pass, read_pass
 
@@ -149,7 +149,7 @@ class Admitted:
             work: what this peer does.
             learn: called with what the coordinator says that the person has given so far.
         """
-        from app.join.pass_renewal import Renewal
+        from app.join.background.pass_renewal import Renewal
 
         def ended(message: str) -> None:
             say(message)

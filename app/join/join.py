@@ -16,14 +16,14 @@ from app.installation import keep_installation
 from app.join import machine_checks
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
+from app.join.background import page_orders
+from app.join.background.page_orders import PageOrders
+from app.join.background.spot_notice import SpotNotice
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, check_token, find_token
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
-from app.join.spot_notice import SpotNotice
-from app.me import page_orders
-from app.me.page_orders import PageOrders
 from swarm.language import _
 from swarm.leaving import GRACE
 from swarm.logging.startup_timer import StartupTimer

@@ -1,1 +1,1 @@
-"""A person's own things in a run: figures, machines, and the key that opens their pages."""
+"""A person's own things in a run: figures, team, and the key that opens their page."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-import app.join.pass_renewal
+import app.join.background.pass_renewal
 from app.join.peer_folder import PEERS
 from app.join.problems import ProblemKind
 from app.organizing.admin import admin
@@ -82,5 +82,5 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
 
 def run_asking_soon(arguments: list[str]) -> None:
     """Be a trainer that soon asks for notices over HTTP: in client mode a banned one has no other way to hear of it."""
-    app.join.pass_renewal.NOTICES_OVERDUE = app.join.pass_renewal.FETCH_NOTICES_EVERY = 2.0
+    app.join.background.pass_renewal.NOTICES_OVERDUE = app.join.background.pass_renewal.FETCH_NOTICES_EVERY = 2.0
     run_closely(arguments)

@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 from hivemind.dht import DHT
 
-from app.join.pass_renewal import Renewal
-from app.me.page_orders import PageOrders
+from app.join.background.page_orders import PageOrders
+from app.join.background.pass_renewal import Renewal
 from swarm import secret_variables
 from swarm.access.join_messages import JoinRequest
 from tests.app.join.stand_in import OPEN_RUN, Answer, Heard, StandIn

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from app.join.background.pass_renewal import CoordinatorContact
 from app.join.coordinator_client import LONGEST_ANSWER, CoordinatorClient
 from app.join.hub_token import HubToken, check_token
-from app.join.pass_renewal import CoordinatorContact
 from app.join.problems import LONGEST_LINE, ProblemKind
 from swarm.access.join_messages import JoinRequest, Refusal
 from tests.app.join.conftest import refused

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.join.background.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.machine_checks import (
     Computer,
     Finding,
@@ -16,7 +17,6 @@ from app.join.machine_checks import (
     plan,
     refuse_if_fatal,
 )
-from app.join.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder
 from app.join.problems import JoinProblem, ProblemKind, referring_to_doctor
 from swarm.dht import remembered_peers

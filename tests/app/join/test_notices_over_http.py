@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
-from app.join import pass_renewal as renewal
+from app.join.background import pass_renewal as renewal
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from app.join.background.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from app.join.join import join
 from app.join.peer_folder import LINK
 from app.join.problems import JoinProblem, ProblemKind
-from app.me.page_orders import ASK_EVERY, FILE_NAME, SELDOM, PageOrders, pause
 from swarm.access.pause_messages import PAUSE_ORDER, OrderQuestion
 from tests.app.join.conftest import Trained
 from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
@@ -74,7 +74,7 @@ def test_a_machine_in_a_long_pause_asks_at_its_link(
     server.answers["GET /below/api/run"] = Answer(body=OPEN_RUN)
     server.answers[f"POST /below{PAUSE_ORDER}"] = Answer(body={"paused": True})
     anew = PageOrders(server.url, file)
-    monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
+    monkeypatch.setattr("app.join.background.page_orders.ASK_EVERY", 0.01)
     resumed = threading.Event()
     with anew.asking():
         assert anew.is_paused
@@ -103,7 +103,7 @@ def test_a_machine_that_was_paused_waits_before_it_joins_until_it_is_resumed(
     page.ask()
     answers = [Answer(body={"paused": True}), Answer(503), Answer(body={"paused": False})]
     opened.answers[f"POST {PAUSE_ORDER}"] = lambda heard: answers.pop(0) if len(answers) > 1 else answers[0]
-    monkeypatch.setattr("app.me.page_orders.ASK_EVERY", 0.01)
+    monkeypatch.setattr("app.join.background.page_orders.ASK_EVERY", 0.01)
     join(opened.url, own)
     assert len(trained.calls) == 1
     said = capsys.readouterr().out

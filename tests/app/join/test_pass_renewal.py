@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from hivemind.p2p import PeerID
 
-from app.join import pass_renewal as renewals
-from app.join.pass_renewal import CoordinatorContact, Renewal
+from app.join.background import pass_renewal as renewals
+from app.join.background.pass_renewal import CoordinatorContact, Renewal
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinAnswer

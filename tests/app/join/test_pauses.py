@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from app.join.background import page_orders
+from app.join.background.page_orders import PageOrders
 from app.join.hub_token import ask_for_token
 from app.join.join import join
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
-from app.me import page_orders
-from app.me.page_orders import PageOrders
 from swarm import secret_variables
 from swarm.identity import load_identity
 from tests.app.join.conftest import Trained

@@ -15,7 +15,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from hivemind.p2p import P2P, PeerID
 
-from app.join.pass_renewal import _ask_over_libp2p
+from app.join.background.pass_renewal import _ask_over_libp2p
 from coordinator.access import renewals
 from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.join.spot_notice import METADATA_VARIABLE
+from app.join.background.spot_notice import METADATA_VARIABLE
 from tests.app.join.spot.metadata_stand_in import MetadataStandIn
 from tests.support.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 

@@ -13,8 +13,8 @@ import typer.main
 import yaml
 
 from app.cli import app
+from app.join.background.spot_notice import AMAZON_GRACE
 from app.join.problems import ProblemKind
-from app.join.spot_notice import AMAZON_GRACE
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.waiting import PATIENCE
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.join import spot_notice
-from app.join.spot_notice import AMAZON_GRACE, METADATA_VARIABLE, OTHER_GRACE, SpotNotice
+from app.join.background import spot_notice
+from app.join.background.spot_notice import AMAZON_GRACE, METADATA_VARIABLE, OTHER_GRACE, SpotNotice
 from tests.app.join.spot.metadata_stand_in import MetadataStandIn
 from tests.support.waiting import PATIENCE, wait_until
 
