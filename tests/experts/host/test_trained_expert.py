@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from experts.host.settings import ExpertSettings
+from experts.host.state import from_bytes, to_bytes
 from experts.host.trained_expert import Gradients, NotFinite, TrainedExpert
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=8, hidden=16, learning_rate=0.01)
@@ -70,6 +71,34 @@ def test_a_caller_with_huge_gradients_adds_no_more_than_a_usual_one():
         expert.backward([sent(seed=1), sent(scale=scale, seed=2)])
     torch.testing.assert_close(seen[0], seen[1])
     assert float(seen[0].norm()) <= 2 * SETTINGS.max_grad_norm + 1e-5
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["in the host", "of a state that was just read"])
+def test_a_gradient_a_thousand_times_as_large_makes_later_steps_hardly_shorter(is_read: bool):
+    moved = []
+    for outlier in (1e-5, 1e-2):
+        expert = TrainedExpert(UID, SETTINGS)
+        for seed in range(300):
+            expert.backward([sent(scale=1e-5, seed=seed)])
+        if is_read:
+            expert = from_bytes(UID, SETTINGS, to_bytes(expert))
+        expert.backward([sent(scale=outlier, seed=300)])
+        for seed in range(301, 400):  # its mean is over
+            expert.backward([sent(scale=1e-5, seed=seed)])
+        before = weights(expert)
+        for seed in range(400, 410):
+            expert.backward([sent(scale=1e-5, seed=seed)])
+        moved.append(float((weights(expert) - before).norm()))
+    assert moved[1] > 0.8 * moved[0]
+
+
+def test_gradients_that_grow_from_nothing_are_soon_not_scaled():
+    """At the start of a run they are zero, because the layer adds nothing yet."""
+    expert, seen = TrainedExpert(UID, SETTINGS), list[Tensor]()
+    for scale in (0.0, 0.0, 1e-12, 1e-4, 1e-4, 1e-4):
+        expert._step = lambda gradients, _: seen.append(flat(gradients))  # type: ignore[method-assign, assignment]
+        expert.backward([sent(scale=scale)])
+    torch.testing.assert_close(seen[-1], seen[2] * 1e8)
 
 
 def test_small_gradients_are_not_scaled():
