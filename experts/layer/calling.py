@@ -20,7 +20,7 @@ LARGEST = 1e4  # magnitude of an element of an answer; experts of an honest host
 Groups = list[tuple[Uid, int]]  # experts in order, with the number of their rows
 
 
-def call_experts(caller: ExpertCaller, rows: Tensor, choice: Choice, loss_scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def call_experts(caller: ExpertCaller, rows: Tensor, choice: Choice, divisor: float = 1.0) -> tuple[Tensor, Tensor]:
     """Send each row to its experts.
 
     An answer of another shape, or with elements that are not finite or absurdly large, counts as none: hosts are not
@@ -28,7 +28,7 @@ def call_experts(caller: ExpertCaller, rows: Tensor, choice: Choice, loss_scale:
 
     Args:
         rows: (N, width).
-        loss_scale: by which the loss is multiplied before its backward pass; experts are given gradients without it.
+        divisor: of the gradients that experts are given; what they answer is multiplied by it again.
 
     Returns:
         float32, (N, experts of a row, width), zero where no expert answered; and which answered, bool, (N, experts of
@@ -42,7 +42,7 @@ def call_experts(caller: ExpertCaller, rows: Tensor, choice: Choice, loss_scale:
     )
     called = called[numbers.argsort(stable=True)]  # by expert
     groups = [(tuple(uid), size) for uid, size in zip(uids.tolist(), sizes.tolist(), strict=True)]
-    outputs, answered = _Calls.apply(rows.index_select(0, called // max(count, 1)), caller, groups, loss_scale)
+    outputs, answered = _Calls.apply(rows.index_select(0, called // max(count, 1)), caller, groups, divisor)
     spread = outputs.new_zeros(len(there), rows.shape[1]).index_copy(0, called, outputs)
     answers = torch.zeros_like(there).index_copy(0, called, answered)
     return spread.view(len(rows), count, rows.shape[1]), answers.view(len(rows), count)
@@ -52,12 +52,10 @@ class _Calls(torch.autograd.Function):
     """Rows that are sorted by expert, to outputs in the same order."""
 
     @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, caller: ExpertCaller, groups: Groups, loss_scale: float
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, rows: Tensor, caller: ExpertCaller, groups: Groups, divisor: float) -> tuple[Tensor, Tensor]:
         inputs = _split(rows, groups)
         outputs = _plausible(caller.forward(inputs), inputs) if inputs else {}
-        ctx.caller, ctx.groups, ctx.dtype, ctx.loss_scale = caller, groups, rows.dtype, loss_scale
+        ctx.caller, ctx.groups, ctx.dtype, ctx.divisor = caller, groups, rows.dtype, divisor
         ctx.inputs = {uid: inputs[uid] for uid in outputs}
         answered = torch.cat(
             [torch.full((size,), uid in outputs) for uid, size in groups] or [torch.zeros(0, dtype=torch.bool)]
@@ -68,11 +66,11 @@ class _Calls(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradients: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-        parts = _split(gradients / ctx.loss_scale, ctx.groups)
+        parts = _split(gradients / ctx.divisor, ctx.groups)
         of_outputs = {uid: one for uid, one in parts.items() if uid in ctx.inputs and bool(one.isfinite().all())}
         inputs = {uid: ctx.inputs[uid] for uid in of_outputs}
         of_inputs = _plausible(ctx.caller.backward(inputs, of_outputs), inputs) if inputs else {}
-        return _joined(of_inputs, ctx.groups, gradients).mul_(ctx.loss_scale).to(ctx.dtype), None, None, None
+        return _joined(of_inputs, ctx.groups, gradients).mul_(ctx.divisor).to(ctx.dtype), None, None, None
 
 
 def _split(rows: Tensor, groups: Groups) -> dict[Uid, Tensor]:

@@ -17,6 +17,7 @@ from experts.layer.calling import call_experts
 from experts.layer.gate import Choice, ProductGate, Selection, balancing_loss, best_alive, weights_of
 
 OFF_SHARE = 0.15  # of the training batches
+USUAL_ROWS = 1024  # of a batch; experts are given the gradient of the mean loss where it has so many
 
 
 class Mixture(NamedTuple):
@@ -83,7 +84,9 @@ class MixtureOfExperts(nn.Module):
             return Mixture(torch.zeros_like(rows), rows.new_zeros(()))
         scores = self.gate(rows)
         choice = self._choose(scores)
-        outputs, answered = call_experts(self.caller, self.down(rows), choice, self.loss_scale())
+        # losses are means; in the experts' steps each batch counts by its rows, as in the global step
+        divisor = self.loss_scale() * USUAL_ROWS / max(1, len(rows))
+        outputs, answered = call_experts(self.caller, self.down(rows), choice, divisor)
         if self.training:
             self.counts.batches += 1
             self.counts.whole += int(answered.sum()) == len(rows) * self.experts_of_a_row

@@ -1,5 +1,7 @@
 """The layer adds the weighted answers to the trunk, learns with its experts, and is zero without them."""
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 from torch import nn
@@ -59,6 +61,27 @@ def test_without_answers_the_term_is_zero_and_training_goes_on(failures: float):
     assert not mixture.added.any()
     (mixture.added.sum() + mixture.balancing_loss).backward()
     assert all(one.grad is None or one.grad.isfinite().all() for one in layer.parameters())
+
+
+def test_experts_are_given_a_rows_gradient_whatever_the_size_of_its_batch():
+    """A trainer with twice the rows counts twice in their steps, although its loss is a mean."""
+    given, own = list[torch.Tensor](), list[torch.Tensor]()
+
+    class Noting(LocalExperts):
+        def backward(
+            self, inputs: Mapping[Uid, torch.Tensor], gradients: Mapping[Uid, torch.Tensor]
+        ) -> dict[Uid, torch.Tensor]:
+            given.append(gradients[uid][:1])
+            return super().backward(inputs, gradients)
+
+    uid = (0, 0)
+    for times in (1, 2):
+        layer = made(Noting({uid: some_experts()[uid]}, learning_rate=None))
+        layer(rows().repeat(times, 1)).added.square().mean().backward()
+        assert layer.down.weight.grad is not None
+        own.append(layer.down.weight.grad)
+    torch.testing.assert_close(*given)
+    torch.testing.assert_close(*own)
 
 
 def test_experts_are_off_in_the_given_share_of_the_training_batches():
