@@ -32,7 +32,7 @@ from experts.remote.state_collection import StateCollection
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import SahajError, StorageError
-from swarm.files import fsync, storage_errors
+from swarm.files import fsync, storage_errors, write_file
 from swarm.identity import Identity
 from swarm.logging.logs import log_failure
 
@@ -43,6 +43,7 @@ STAY = (
     "experts stay as they are; `sahaj admin LINK restore STEP` takes them back to a checkpoint that has "
     f"{file_names.EXPERTS}"
 )
+ROLLBACK = "rollback"  # beside the states while experts go back: names the checkpoint
 FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
 
 
@@ -90,6 +91,7 @@ def open_expert_states(
 
     folder = context.folder / EXPERTS
     states = ExpertStates(settings, collection, collect, close, context.say, folder, directory.read)
+    states.resume_rollback(context.checkpoints)
     newest = newest_checkpoint(context.checkpoints)
     if newest is not None:
         states.begin_with(newest.path)
@@ -170,6 +172,13 @@ class ExpertStates:
         with self._lock:
             self._pending.discard(checkpoint)
             self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
+        with contextlib.suppress(StorageError):  # the disk is full: `finish` says what is lost then
+            write_file(self._folder / ROLLBACK, checkpoint.name)
+
+    def resume_rollback(self, checkpoints: Path) -> None:
+        """Go on with what an earlier coordinator did not end."""
+        with contextlib.suppress(FileNotFoundError):
+            self.roll_back(checkpoints / (self._folder / ROLLBACK).read_text())
 
     def follow_rollback(self) -> None:
         """Make states of a checkpoint's experts that are newer than any other, so that hosts take them over.
@@ -190,6 +199,7 @@ class ExpertStates:
             log_failure(error, "experts stay as they are in a rollback")
             file = self._rollback.checkpoint / file_names.EXPERTS
             self._say(f"problem: {file}: cannot be used ({error}), so {STAY}")
+        (self._folder / ROLLBACK).unlink(missing_ok=True)
         with self._lock:
             self._rollback = None
             while self._held:
@@ -221,7 +231,8 @@ class ExpertStates:
             try:
                 self.follow_rollback()
             except StorageError as error:
-                self._say(f"problem: {error}, so {STAY}")
+                resumes = "experts go back when the coordinator is started again"
+                self._say(f"problem: {error}, so {resumes if (self._folder / ROLLBACK).exists() else STAY}")
         self._asked.put(None)
         self._close()  # a collection under way fails, and what has come is written
         self._thread.join(timeout)

@@ -295,4 +295,26 @@ def test_a_rollback_that_cannot_be_done_when_the_coordinator_stops_is_told(
     with monkeypatch.context() as context:
         context.setattr(going_back.files, "write", Mock(side_effect=StorageError("the disk is full")))
         going_back.states.finish()
-    assert any("the disk is full, so experts stay as they are" in line for line in going_back.said)
+    assert any(
+        "the disk is full, so experts go back when the coordinator is started" in line for line in going_back.said
+    )
+
+
+def test_a_rollback_that_a_killed_coordinator_had_begun_goes_on_when_it_is_started_again(going_back: Kept):
+    going_back.hosts = []
+    going_back.states.follow_rollback()
+    assert went_back(going_back) == {A: (0, 8), B: (0, 9)}
+    again = Kept(going_back.folder)
+    again.files.load()
+    again.goes_on.set()
+    again.states.resume_rollback(going_back.folder / "checkpoints")
+    again.states.begin_with(restored := going_back.folder / "checkpoints" / "checkpoint-200")
+    again.states.follow_rollback()
+    wait_until(lambda: not again.states.pending, "file")
+    assert went_back(again) == {A: (1, 3), B: (1, 2)}
+    assert steps_of(restored / file_names.EXPERTS) == again.files.versions
+    again.states.resume_rollback(going_back.folder / "checkpoints")
+    again.states.follow_rollback()
+    assert went_back(again) == {A: (1, 3), B: (1, 2)}, "once"
+    again.states.finish()
+    going_back.states.finish()
