@@ -264,7 +264,11 @@ class Hosting:
             await self.worker.between(experts.pop, uid)
             self._copying.had.add(uid)
         for uid in sorted(await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)):
-            expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
+            had_file = uid in self._files.versions
+            expert = await asyncio.to_thread(self._files.read, uid)
+            if expert is None and had_file:
+                continue  # it was removed or damaged since; at the next look the coordinator is asked for its state
+            expert = expert or TrainedExpert(uid, self._settings)
             logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)
             self._copying.had.discard(uid)

@@ -106,6 +106,26 @@ def test_a_state_that_cannot_be_written_is_not_served(scene: Scene, coordinator:
     scene.play(course)
 
 
+def test_a_copy_that_was_removed_from_the_disk_is_no_reason_to_begin_anew(scene: Scene, coordinator: Peer):
+    other = Peer("other", {A: 7, B: 5, C: 2, D: 3})
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.copies == {A: 7, B: 5, C: 2, D: 3}
+        (scene.folder / "0.0.safetensors").unlink()
+        coordinator.has(A, 6)
+        coordinator.refuses[A] = NOTHING_NEWER.refused  # than the copy
+        scene.list()
+        await asyncio.sleep(TIMES.look)
+        assert A not in scene.experts, "it has taken steps"
+        coordinator.refuses.pop(A)
+        await asyncio.sleep(2 * TIMES.look)
+        assert scene.hosting.holdings.serves == {A: 6, B: 5, C: 2, D: 3}
+
+    scene.play(course)
+
+
 def test_an_error_that_nobody_expected_is_logged(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(StateFiles, "write", Mock(side_effect=RuntimeError("no such tensor")))
     monkeypatch.setattr(tasks, "logger", logger := Mock())
