@@ -238,7 +238,10 @@ class RemoteExperts:
                 self._failed(host, "it is late again and again")
 
     async def _ask(self, host: _Host, kind: Kind, group: _Group, answers: dict[Uid, _Answered]) -> int:
-        """Fill in what the host answers, and return its rows; 0, and the host is left out, if it fails in any way."""
+        """Fill in what the host answers, and return the rows that were not refused.
+
+        It is 0, and the host is left out, if it fails in any way.
+        """
         try:
             async with within(self._timeout):
                 answer, payload = await host.connection.ask(kind, group.parts, group.payload)
@@ -249,7 +252,7 @@ class RemoteExperts:
             self._failed(host, str(error) or type(error).__name__)
             return 0
         self._is_kept(host)
-        return sum(part.rows for part in group.parts)
+        return sum(part.rows for part in group.parts if part.uid in given)
 
     def _host(self, peer: str) -> _Host:
         if peer not in self._hosts:

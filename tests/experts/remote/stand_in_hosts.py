@@ -20,7 +20,7 @@ class StandIn:
         self.peer_id = PeerID(name.encode())
         self.seconds, self.error = 0.1, None  # type: float, Exception | None
         self.asked: list[Kind] = []
-        self.is_open = False
+        self.is_open, self.refused = False, ""
 
     async def ask(self, kind: Kind, parts: tuple[Part, ...] = (), payload: bytes = b"") -> tuple[Answer, bytes]:
         self.asked.append(kind)
@@ -28,7 +28,7 @@ class StandIn:
         self.is_open = True
         if self.error is not None:
             raise self.error
-        return Answer(len(self.asked), tuple(Result(part.uid) for part in parts)), b""
+        return Answer(len(self.asked), tuple(Result(part.uid, refused=self.refused) for part in parts)), b""
 
     def close(self) -> None:
         self.is_open = False

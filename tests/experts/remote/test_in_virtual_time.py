@@ -97,6 +97,21 @@ def test_hosts_that_fail_at_once_do_not_hurry_the_others(monkeypatch: pytest.Mon
     in_virtual_time(course)
 
 
+def test_hosts_that_refuse_at_once_do_not_hurry_the_others(monkeypatch: pytest.MonkeyPatch):
+    *busy, good = hosts = [StandIn(str(number)) for number in range(4)]
+    caller = Caller(monkeypatch, *hosts)
+    for host in busy:
+        host.refused = "busy"
+    good.seconds = 2.9
+
+    async def course() -> None:
+        for _ in range(MOST_LATE):
+            assert ALL[3] in await caller.batch()
+        assert set(caller.alive()) == set(ALL[:4])
+
+    in_virtual_time(course)
+
+
 def test_a_host_that_is_late_now_and_then_is_not_left_out(monkeypatch: pytest.MonkeyPatch):
     hosts = [StandIn(str(number)) for number in range(3)]
     caller = Caller(monkeypatch, *hosts)
