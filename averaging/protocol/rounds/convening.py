@@ -98,7 +98,7 @@ class Convening:
             return current.entry
         if current.phase is Phase.FAILED:
             if current.failed_in is Phase.SAVING:
-                self._progress.choice.can_convene = False  # until the disk has answered
+                self._progress.choice.disk_failed(now)
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
@@ -160,6 +160,6 @@ class Convening:
 
     def saved(self, ballot: Ballot, now: float) -> None:
         """A coordinator's disk has the proposal of a ballot."""
-        self._progress.choice.can_convene = True
+        self._progress.choice.disk_answered(now)
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
