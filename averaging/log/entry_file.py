@@ -22,6 +22,7 @@ from swarm.files import fsync, storage_errors
 logger = logging.getLogger(__name__)
 
 _TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
+_END = 1 << 20  # bytes at the end of a log, in which its newest step is looked for first
 
 
 class Record(Packed, frozen=True):
@@ -228,10 +229,14 @@ def newest_step(path: Path) -> int | None:
     Raises:
         StorageError: the file cannot be read.
     """
-    newest = None
-    for _, _, record in _records(path, 0):
-        if record.is_applied:
-            newest = record.entry.header.step
+    newest, looked_at = None, 0
+    with storage_errors(path):
+        size = path.stat().st_size if path.exists() else 0
+    while newest is None and looked_at < size:  # a line that is cut at its beginning is broken, and passed over
+        looked_at = 8 * looked_at or _END
+        for _, _, record in _records(path, max(0, size - looked_at)):
+            if record.is_applied:
+                newest = record.entry.header.step
     return newest
 
 

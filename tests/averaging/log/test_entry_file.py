@@ -9,7 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, line_of, missing_in
+from averaging.log import entry_file
+from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, line_of, missing_in, newest_step
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
 from swarm.errors import StorageError
 from tests.averaging.log.headers import chain_of as headers_of
@@ -87,6 +88,21 @@ def test_headers_that_are_there_for_their_credit_alone_are_in_no_chain(path: Pat
     again = EntryFile(path).load()
     assert [one.entry for one in again] == [*ENTRIES[3:], *ENTRIES[1:3]]
     assert chain_of(again) == ENTRIES[3:]
+
+
+def test_the_newest_step_is_found_at_the_end_of_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert newest_step(path) is None
+    credited = [Record(one.entry, is_applied=False) for one in RECORDS]
+    log = EntryFile(path)
+    log.append(credited[:1])
+    assert newest_step(path) is None
+    log.append([*RECORDS, *credited[:2]])
+    monkeypatch.setattr(entry_file, "_END", 100)
+    assert newest_step(path) == 4
+    read = Mock(side_effect=entry_file.value_of)
+    monkeypatch.setattr(entry_file, "value_of", read)
+    monkeypatch.setattr(entry_file, "_END", sum(len(line_of(one)) for one in (*RECORDS[4:], *credited[:2])) + 50)
+    assert newest_step(path) == 4 and read.call_count == 4, "the end of one line, and three lines"
 
 
 def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Path) -> None:
