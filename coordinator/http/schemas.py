@@ -84,7 +84,7 @@ class ProgressAnswer(Progress):
     started: float | None = Field(description="when the first global step was counted")
     finish: float | None = Field(
         description="when the last global step is expected, at the pace of the last hour; unknown before there is "
-        "one, and while the run is paused, stopped or finished"
+        "one, and while the run is stopped or finished"
     )
     users_ever: int
     sessions_ever: int

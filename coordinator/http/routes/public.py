@@ -157,14 +157,14 @@ def describe_progress(
     hour = None
     if then is not None and then.time < now:
         hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
-    status, halted = context.status(), decisions.paused or decisions.stopped
+    status = context.status()
     return ProgressAnswer(
         **dict(progress) | {"step": status.step},
         total_steps=run.optimizer.total_steps,
         step_samples=min(max(0, status.samples_gathered), run.averaging.target_batch_size),
         target_batch_size=run.averaging.target_batch_size,
         started=ledger.history.started(),
-        finish=None if halted else expected_finish(status.step, run.optimizer.total_steps, hour, now),
+        finish=None if decisions.stopped else expected_finish(status.step, run.optimizer.total_steps, hour, now),
         users_ever=totals.users,
         sessions_ever=totals.sessions,
         hours=totals.hours,

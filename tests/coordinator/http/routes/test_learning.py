@@ -87,6 +87,8 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
     assert (late["step_samples"], late["target_batch_size"]) == (12, 4096)
     assert (late["users_ever"], late["sessions_ever"], late["total_steps"]) == (4, 4, 100)
     context.notices.pause()
+    assert told(began + 4100)["finish"] == late["finish"], "newcomers are not let in, and all others go on"
+    context.notices.stop()
     assert told(began + 4100)["finish"] is None
 
 
