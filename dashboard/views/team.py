@@ -6,10 +6,9 @@ import streamlit as st
 from dashboard import frame, page_context, texts
 from dashboard.api.client import NotThere
 from dashboard.api.team_answers import TeamPage
+from dashboard.boards.rows import ROWS_SEEN
 from dashboard.language import _
 from dashboard.views.person import show_days
-
-ROWS_SEEN = 14
 
 
 def show() -> None:
