@@ -7,6 +7,7 @@ A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files,
 import io
 import json
 import pickle
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,6 +82,10 @@ def save_checkpoint(
     remove_partials(folder)
     path = folder / f"checkpoint-{state.step}"
     with whole_directory(path) as partial:
+        # through memory: torch's own writer does not say that the disk is full
+        archive = io.BytesIO()
+        torch.save(dict(optimizer_state), archive)
+        _check_room(partial, path, model, archive.tell())
         silence_hugging_face()
         mixture, trunk = released_term.split(model.state_dict())
         model.save_pretrained(partial, state_dict=trunk)
@@ -88,9 +93,6 @@ def save_checkpoint(
             (partial / MIXTURE).write_bytes(released_term.to_bytes(mixture, run.experts))
         _name_public_architecture(model, partial)
         tokenizer.save_pretrained(partial)
-        # through memory: torch's own writer does not say that the disk is full
-        archive = io.BytesIO()
-        torch.save(dict(optimizer_state), archive)
         (partial / OPTIMIZER).write_bytes(archive.getbuffer())
         (partial / RUN).write_text(dump_run(run), encoding="utf-8")
         (partial / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
@@ -159,6 +161,21 @@ def restore_model(model: PreTrainedModel, model_state: Mapping[str, Tensor]) -> 
             f"another shape ({len(misfits)} such tensors); use the run.yaml beside the checkpoint"
         )
     model.load_state_dict(dict(model_state), strict=False)
+
+
+def _check_room(partial: Path, path: Path, model: PreTrainedModel, optimizer: int) -> None:
+    """Refuse what cannot fit: log and ledger would find the disk full meanwhile, at each try.
+
+    Args:
+        optimizer: bytes of its state.
+    """
+    tensors = {one.data_ptr(): one.nbytes for one in model.state_dict().values()}  # those that share memory count once
+    needed, free = sum(tensors.values()) + optimizer, shutil.disk_usage(partial).free
+    if free < needed:
+        raise StorageError(
+            f"{path}: could not be saved, it takes {needed / 1e6:,.0f} MB and {free / 1e6:,.0f} MB are free; free some "
+            "space"
+        )
 
 
 def _read_back(partial: Path, path: Path, model: PreTrainedModel) -> None:

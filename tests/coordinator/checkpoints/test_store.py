@@ -1,11 +1,13 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -222,6 +224,23 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_the_older_checkpoint(tmp_pat
             assert "\n" not in str(caught.value)
             assert [path.name for path in disk.iterdir()] == ["checkpoint-1"]
             load_checkpoint(disk / "checkpoint-1")
+
+
+def test_a_checkpoint_that_does_not_fit_is_not_begun(
+    tmp_path: Path, save: Save, model: AlbertPretraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or what else is written would find the disk full meanwhile, at each try."""
+    size = sum(file.stat().st_size for file in save(1).iterdir())
+    monkeypatch.setattr("swarm.files.NEARLY_FULL", 0)
+    usage = shutil.disk_usage(tmp_path)._replace(free=size // 2)
+    monkeypatch.setattr("coordinator.checkpoints.store.shutil.disk_usage", lambda folder: usage)
+    begun = Mock(side_effect=model.save_pretrained)
+    monkeypatch.setattr(model, "save_pretrained", begun)
+    with pytest.raises(StorageError, match=r"checkpoint-2: could not be saved, it takes \d+ MB and \d+ MB are free"):
+        save(2)
+    assert not begun.called and [path.name for path in tmp_path.glob("*checkpoint-*")] == ["checkpoint-1"]
+    usage = usage._replace(free=size)
+    save(2)
 
 
 def die_while_saving(folder: Path) -> None:
