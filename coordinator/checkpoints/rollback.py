@@ -107,8 +107,8 @@ class Rollback:
                 try:
                     self._propose(good, reason)
                     return True
-                except (CheckpointError, SwarmError) as error:
-                    may_pass = isinstance(error, SwarmError) or isinstance(error.__cause__, OSError)
+                except (CheckpointError, StorageError, SwarmError) as error:
+                    may_pass = not isinstance(error, CheckpointError) or isinstance(error.__cause__, OSError)
                     if may_pass:
                         self._context.say(f"problem: {error}; the run goes on as it is")
                         return False

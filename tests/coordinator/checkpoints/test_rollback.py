@@ -1,9 +1,11 @@
+import errno
 import math
 import queue
 import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,9 +13,11 @@ from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, Trai
 from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
+from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.run_context import RunContext
 from coordinator.state_folder import CHECKPOINTS
+from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import OURS, MakeCheckpoint
 from tests.coordinator.release.conftest import ledger as ledger
@@ -157,6 +161,42 @@ def test_a_checkpoint_that_turns_out_to_be_broken_is_skipped_for_an_older_one(
     context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
     assert Rollback(context, log, queue.SimpleQueue[int]()).roll_back_if_bad(9.0)
     assert ordered == [100]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_rollback_waits_while_the_disk_does_not_give_or_take_it(
+    run: RunFile,
+    ledger: Ledger,
+    state_folder: Path,
+    make_checkpoint: MakeCheckpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    full: bool,
+):
+    old, good = make_checkpoint(100), make_checkpoint(200)
+    ordered, said = list[int](), list[str]()
+
+    def roll_back(older: LoadedCheckpoint) -> None:
+        if is_away:
+            raise StorageError("contents: could not be saved, the disk is full; free some space")
+        ordered.append(older.trainer_state.step)
+
+    context = RunContext(run, OURS, state_folder, ledger, said.append)
+    rollback = Rollback(context, SimpleNamespace(step=210, roll_back=roll_back), queue.SimpleQueue[int]())  # type: ignore[arg-type]
+    is_away = True
+    with monkeypatch.context() as away:
+        if not full:
+            fails = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
+            away.setattr("coordinator.checkpoints.store.check_sums", fails)
+        assert not rollback.roll_back_if_bad(9.0), "the state is saved as it is"
+    (line,) = said
+    assert line.startswith("problem: ") and line.endswith("; the run goes on as it is")
+    assert ("the disk is full" if full else "checkpoint-200 is broken") in line
+    assert not rollback.is_proposed and [one.step for one in rollback.checkpoints()] == [100, 200]
+    make_checkpoint(210, loss=9.0)
+    assert prune(state_folder / CHECKPOINTS, rollback.checkpoints(), 1, spared=rollback.goals()) == [old.path]
+    is_away = False
+    assert rollback.roll_back_if_bad(9.0) and ordered == [200]
+    assert rollback.goals() == {good.path}
 
 
 def test_what_was_undone_counts_no_longer_and_the_checkpoint_gone_back_to_stays(
