@@ -166,7 +166,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(context, sessions, replica, access),
+                Recorder(context, sessions, replica, access, rollback.note_header),
                 evaluator,
                 rollback,
                 tracker,

@@ -1,5 +1,6 @@
 """The coordinator's own peer: it computes no gradients, convenes the rounds and holds every state."""
 
+import contextlib
 import queue
 import threading
 from dataclasses import dataclass
@@ -148,6 +149,12 @@ class Replica:
             SwarmError: the run averages in small groups, which cannot be rolled back.
         """
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
+
+    def target_of(self, rollback: Header) -> int | None:
+        """The step of the older state; None if its snapshot is not here any longer."""
+        with contextlib.suppress(ValueError):
+            return self.optimizer.target_of(rollback)
+        return None
 
     @property
     def is_restored(self) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from averaging.log.header import Header
 from coordinator.checkpoints.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -139,9 +140,29 @@ class Rollback:
         reason, self._compared_since = "It was proposed earlier", step
         if self._proposed is not None and self._proposed[0].step == older:  # else that order still stands
             reason, self._proposed = self._proposed[1], None
+        if not self._is_noted(step):
+            self._undo(older, step)
+        self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
+        return dict(named_checkpoints(self._context.checkpoints)).get(older)
+
+    def note_header(self, rollback: Header) -> None:
+        """A rollback in the log: one that nobody has noted was applied before a restart, or caught up past."""
+        if self._is_noted(rollback.step):
+            return
+        older = self._replica.target_of(rollback)
+        self._undo(rollback.step - 1 if older is None else older, rollback.step)
+        if older is None:
+            self._context.say(
+                f"attention: while the coordinator was away, the run went back to an older state, as global step "
+                f"{rollback.step}; remove the checkpoints between the two from {self._context.checkpoints}, or they "
+                "count as good"
+            )
+
+    def _is_noted(self, step: int) -> bool:
+        return any(one.stop == step for one in self._abandoned)
+
+    def _undo(self, older: int, step: int) -> None:
         self._abandoned.append(range(older + 1, step))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
             undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])
             write_file(self._file, undone.model_dump_json() + "\n")
-        self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
-        return dict(named_checkpoints(self._context.checkpoints)).get(older)

@@ -6,7 +6,7 @@ import math
 import random
 import shlex
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -62,14 +62,16 @@ class Recorder:
         sessions: Cached[list[tuple[PeerID, SessionRecord]]],
         log: Replica,
         access: AccessControl,
+        went_back: Callable[[Header], None] = lambda rollback: None,
     ):
         """
         Args:
             sessions: their records in the DHT.
             access: its notices shut out who lies, and have doubtful users left out of means.
+            went_back: is told of each rollback in the log on the disk; once more if the ledger does not take its header.
         """
         self._run, self._ledger, self._say = context.run, context.ledger, context.say
-        self._log, self._gate, self._notices = log, access.gate, access.notices
+        self._log, self._gate, self._notices, self._went_back = log, access.gate, access.notices, went_back
         self._peers = context.folder / PEERS
         self._minutes = MinuteRecorder(context.ledger.history)
         self._audits = Audits(context.folder / EVIDENCE)
@@ -104,6 +106,8 @@ class Recorder:
         reports = session_reports(records)
         entries, place = self._log.entries_after(self._ledger.place(), HEADERS_PER_TRANSACTION)
         headers = [entry.header for entry in entries]
+        for rollback in (one for one in headers if one.kind is HeaderKind.ROLLBACK):
+            self._went_back(rollback)
         members = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(members.difference(one.session_id for one in reports))
         now = clock.now()

@@ -1,4 +1,5 @@
 import errno
+import json
 import math
 import queue
 import random
@@ -9,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from averaging.log.header import HeaderKind
 from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, TrainerState
 from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
@@ -16,9 +18,10 @@ from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.run_context import RunContext
-from coordinator.state_folder import CHECKPOINTS
+from coordinator.state_folder import CHECKPOINTS, ROLLBACKS
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
+from tests.averaging.log.headers import header
 from tests.coordinator.release.conftest import OURS, MakeCheckpoint
 from tests.coordinator.release.conftest import ledger as ledger
 from tests.coordinator.release.conftest import make_checkpoint as make_checkpoint
@@ -116,6 +119,29 @@ def test_a_rollback_that_an_earlier_coordinator_proposed_undoes_as_much(
     assert [one.step for one in rollback.checkpoints()] == [100]
     assert said == ["It was proposed earlier: the swarm goes back to the state of global step 100, as global step 200"]
     assert rollback.note_rollback(300, 99) is None
+
+
+def test_a_rollback_that_is_found_in_the_log_alone_undoes_as_much(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    """The coordinator ended before it had noted it, or has loaded a snapshot of a later step."""
+    make_checkpoint(100)
+    make_checkpoint(150)
+    said, targets = list[str](), {200: 100, 300: None}
+    log: Any = SimpleNamespace(step=310, target_of=lambda rollback: targets[rollback.step])
+    context = RunContext(run, OURS, state_folder, None, said.append)  # type: ignore[arg-type]
+    rollback = Rollback(context, log, queue.SimpleQueue[int]())
+    for _ in range(2):
+        rollback.note_header(header(200, kind=HeaderKind.ROLLBACK))
+    rollback.note_rollback(200, 100)
+    again = Rollback(context, log, queue.SimpleQueue[int]())
+    assert [one.step for one in again.checkpoints()] == [100]
+    assert json.loads((state_folder / ROLLBACKS).read_text()) == {"steps": [[101, 200]]}
+    assert len(said) == 1 and said[0].endswith("goes back to the state of global step 100, as global step 200")
+    for _ in range(2):
+        again.note_header(header(300, kind=HeaderKind.ROLLBACK))  # of which the snapshot is gone
+    assert len(said) == 2
+    assert "went back to an older state, as global step 300; remove the checkpoints between" in said[1]
 
 
 def test_a_proposal_stands_until_the_run_goes_back_to_its_own_checkpoint(

@@ -108,6 +108,21 @@ def test_records_of_sessions_are_searched_for_every_few_seconds_and_at_the_end(
     assert read.call_count == times
 
 
+def test_a_rollback_in_the_log_is_told_until_its_header_is_entered(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
+):
+    ledger, told = open_ledger("sqlite:///ledger.db", tmp_path), Mock()
+    one = record(ledger)
+    one._went_back = told
+    log.write(*chain_headers(2), rollback := header(3, kind=HeaderKind.ROLLBACK))
+    with monkeypatch.context() as away, pytest.raises(LedgerError):
+        away.setattr(ledger, "record", Mock(side_effect=LedgerError("the database is away")))
+        one.bring_up_to_date()
+    for _ in range(2):
+        one.bring_up_to_date()
+    assert told.call_args_list == [((rollback,),), ((rollback,),)]
+
+
 def test_headers_are_entered_in_portions_and_all_of_them_at_the_end(
     tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
 ):
