@@ -19,6 +19,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from app.join.refusals import REASONS
 from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
+from swarm.access.team_refusals import in_own_language
 from swarm.access.user_names import LONGEST_CHOSEN, chosen_name
 from swarm.dht import remembered_peers
 from swarm.errors import StorageError
@@ -297,7 +298,7 @@ def team_line(wanted: str, answer: JoinAnswer) -> str:
     """What has come of the wish to be in a team; whatever it is, the peer trains."""
     if answer.team:
         return _("You train for the team {team}.").format(team=answer.team)
-    why = answer.no_team or _("this coordinator has no teams")
+    why = in_own_language(answer.no_team) or _("this coordinator has no teams")
     said = _("You are not in the team {team}: {why}. You train all the same; `sahaj team LINK` shows the teams.")
     return said.format(team=wanted, why=why)
 

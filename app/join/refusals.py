@@ -2,6 +2,7 @@
 
 from app.join.problems import one_line
 from swarm.access.join_messages import Refusal, Refused
+from swarm.access.team_refusals import in_own_language
 from swarm.language import SOURCE, _, current, mark
 
 # a coordinator gives its reasons in English; these say what is the matter
@@ -24,7 +25,8 @@ REASONS = {
 def told(refused: Refused) -> str:
     """The reason as one line; empty if the coordinator gives none."""
     given = one_line(refused.message)
-    if current() == SOURCE or refused.error not in REASONS or _(given) != given:
-        return _(given)
+    own = in_own_language(_(given))
+    if current() == SOURCE or refused.error not in REASONS or own != given:
+        return own
     reason = _(REASONS[refused.error])
     return f"{reason} ({given})" if given else reason

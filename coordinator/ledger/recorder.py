@@ -68,7 +68,7 @@ class Recorder:
         Args:
             sessions: their records in the DHT.
             access: its notices shut out who lies, and have doubtful users left out of means.
-            went_back: is told of each rollback in the log on the disk; once more if the ledger does not take its header.
+            went_back: is told of each rollback in the log on the disk; again if the ledger does not take its header.
         """
         self._run, self._ledger, self._say = context.run, context.ledger, context.say
         self._log, self._gate, self._notices, self._went_back = log, access.gate, access.notices, went_back

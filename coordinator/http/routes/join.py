@@ -21,6 +21,7 @@ from coordinator.ledger.teams.membership import TeamRefused
 from coordinator.ledger.teams.names import folded
 from coordinator.public_run import without_secrets
 from coordinator.run_context import ServiceContext
+from swarm.access import team_refusals
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refused, Renewed, TokenizerFile
 from swarm.identity import peer_id_of
 from swarm.milestones import Standing
@@ -157,4 +158,4 @@ def _enter_team(context: ServiceContext, user: str, peer_id: str, name: str) -> 
         return "", str(error)
     except LedgerError as error:
         logger.warning("%s did not come into a team: %s", user, error)
-        return "", "the ledger cannot be written now"
+        return "", team_refusals.NO_LEDGER

@@ -29,6 +29,7 @@ from coordinator.ledger.teams.answers import TeamSummary
 from coordinator.ledger.teams.membership import Obstacle, TeamRefused, no_such_team
 from coordinator.ledger.teams.names import folded
 from coordinator.run_context import ServiceContext
+from swarm.access import team_refusals
 from swarm.access.join_messages import Message, Refusal
 from swarm.access.passes import is_verified
 from swarm.rate_limit import RateLimit
@@ -126,11 +127,7 @@ def refuse_without_credit(context: ServiceContext, user: str, peer_id: str | Non
         TeamRefused: nothing stands behind this name on this machine.
     """
     if not is_verified(user) and not context.ledger.people.has_given(user, peer_id):
-        message = (
-            "with a self-chosen name you can change teams once the first sample of this machine has been counted; then "
-            "run `sahaj team LINK join NAME`"
-        )
-        raise TeamRefused(Obstacle.NOTHING_GIVEN, message)
+        raise TeamRefused(Obstacle.NOTHING_GIVEN, team_refusals.NOTHING_GIVEN)
 
 
 def _ranking(teams: list[TeamSummary]) -> dict[str, tuple[int, TeamSummary]]:

@@ -14,12 +14,12 @@ from coordinator.ledger.tables import TeamDayRow, TeamMemberRow, TeamRow
 from coordinator.ledger.teams import board
 from coordinator.ledger.teams.answers import Membership, TeamDay, TeamPerson, TeamSummary
 from coordinator.ledger.teams.names import NameRefused, folded, team_name
+from swarm.access import team_refusals
 from swarm.errors import SahajError
 
 MOST_TEAMS = 2000
 CREATED_A_DAY = 3  # by one person
 DAY = 86400.0  # seconds
-SHOWN = "`sahaj team LINK` shows them"
 
 
 class Obstacle(str, Enum):
@@ -45,9 +45,8 @@ def no_such_team(name: str) -> TeamRefused:
     try:
         name = shlex.quote(team_name(name))
     except NameRefused as error:  # what cannot be shown is not repeated
-        return TeamRefused(Obstacle.UNKNOWN, f"there is no team of that name in this run: {error}")
-    message = f"there is no team {name} in this run; to start it: `sahaj team LINK create {name}`"
-    return TeamRefused(Obstacle.UNKNOWN, message)
+        return TeamRefused(Obstacle.UNKNOWN, str(error))
+    return TeamRefused(Obstacle.UNKNOWN, team_refusals.UNKNOWN.format(name=name))
 
 
 class Teams:
@@ -152,17 +151,16 @@ def _team(connection: Connection, name: str) -> str:
 def _refuse_if_taken(connection: Connection, name: str, by_other_than: str = "") -> None:
     query = select(TeamRow.name).where(TeamRow.folded == folded(name), TeamRow.team_id != by_other_than)
     if (taken := connection.scalar(query)) is not None:
-        raise TeamRefused(Obstacle.TAKEN, f"there is a team of that name: {taken}; join it, or choose another name")
+        raise TeamRefused(Obstacle.TAKEN, team_refusals.TAKEN.format(name=taken))
 
 
 def _refuse_if_too_many(connection: Connection, user: str, now: float) -> None:
     count = select(func.count()).select_from(TeamRow)
     lately = count.where(TeamRow.creator == user, TeamRow.created > now - DAY)
     if connection.execute(lately).scalar_one() >= CREATED_A_DAY:
-        message = f"you have created {CREATED_A_DAY} teams within a day, the maximum; join one ({SHOWN}), or wait a day"
-        raise TeamRefused(Obstacle.TOO_MANY, message)
+        raise TeamRefused(Obstacle.TOO_MANY, team_refusals.TOO_MANY_OF_ONE.format(n=CREATED_A_DAY))
     if connection.execute(count).scalar_one() >= MOST_TEAMS:
-        raise TeamRefused(Obstacle.TOO_MANY, f"this run has {MOST_TEAMS:,} teams, the maximum; join one: {SHOWN}")
+        raise TeamRefused(Obstacle.TOO_MANY, team_refusals.TOO_MANY.format(n=f"{MOST_TEAMS:,}"))
 
 
 def _enter(connection: Connection, user: str, team_id: str, now: float) -> None:

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from swarm.access import team_refusals
+
 SHORTEST, LONGEST = 2, 30  # characters
 MOST_MARKS = 4  # combining ones after one another: no script needs more, and towers of them cover other lines
 SIGNS = " -_'."
@@ -23,7 +25,7 @@ def team_name(text: str) -> str:
     """
     name = unicodedata.normalize("NFC", re.sub(" +", " ", text.strip(" ")))
     if not SHORTEST <= len(name) <= LONGEST:
-        raise NameRefused(f"a team's name has {SHORTEST} to {LONGEST} characters, this one has {len(name)}")
+        raise NameRefused(team_refusals.LENGTH.format(least=SHORTEST, most=LONGEST, n=len(name)))
     marks = 0
     for place, letter in enumerate(name):
         kind = unicodedata.category(letter)
@@ -31,16 +33,13 @@ def team_name(text: str) -> str:
         is_usual = kind[0] in "LM" or kind == "Nd" or letter in SIGNS
         joins = letter in JOINERS and 0 < place < len(name) - 1 and unicodedata.category(name[place - 1])[0] in "LM"
         if not (is_usual or joins) or _INVISIBLE.match(letter):
-            raise NameRefused(
-                f"a team's name has letters, digits, spaces and - _ ' . only, not U+{ord(letter):04X} at place "
-                f"{place + 1}"
-            )
+            raise NameRefused(team_refusals.LETTERS.format(letter=f"U+{ord(letter):04X}", place=place + 1))
         if marks > MOST_MARKS:
-            raise NameRefused(f"a team's name has at most {MOST_MARKS} marks on a letter")
+            raise NameRefused(team_refusals.MARKS.format(n=MOST_MARKS))
     if unicodedata.category(name[0])[0] == "M":
-        raise NameRefused("a team's name begins with a letter or a digit, not with a mark")
+        raise NameRefused(team_refusals.BEGINNING)
     if not any(unicodedata.category(letter)[0] in "LN" for letter in name):
-        raise NameRefused("a team's name has at least one letter or digit")
+        raise NameRefused(team_refusals.NO_LETTER)
     return name
 
 

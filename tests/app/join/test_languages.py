@@ -1,17 +1,19 @@
 """Joining in the language of the run: what the volunteer reads, and what stays as it is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from app.join import machine_checks
+from app.join.admission import team_line
 from app.join.join import join
 from app.join.problems import ProblemKind
 from app.join.refusals import told
-from swarm.access.join_messages import Refusal, Refused
-from swarm.language import VARIABLE, speak
+from swarm.access import team_refusals
+from swarm.access.join_messages import JoinAnswer, Refusal, Refused
+from swarm.language import VARIABLE, Language, speak
 from swarm.run_file import RunFile, parse_run
 from tests.app.join.conftest import RUN, Trained
 from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
@@ -98,6 +100,20 @@ def test_a_refusal_whose_words_are_known_is_translated(monkeypatch: pytest.Monke
         error=Refusal.PAUSED, message="the organizer has closed this run to newcomers for now; try again later"
     )
     assert told(paused) == "আয়োজক আপাতত নতুনদের জন্য এই প্রশিক্ষণ বন্ধ রেখেছেন; পরে আবার চেষ্টা করুন"
+
+
+@pytest.mark.parametrize("text", team_refusals.ALL)
+def test_what_is_not_possible_with_a_team_is_told_in_the_persons_language(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = dict.fromkeys(("name", "n", "least", "most", "letter", "place"), "'River people'")
+    refused = Refused(error=Refusal.MALFORMED, message=text.format(**values))
+    none: Callable[..., JoinAnswer] = JoinAnswer.model_construct
+    assert told(refused) == refused.message
+    monkeypatch.setenv(VARIABLE, "bn")
+    bengali = Language("bn").text(text).format(**values)
+    assert told(refused) == bengali != refused.message
+    assert f": {bengali}।" in team_line("River people", none(team="", no_team=refused.message))
 
 
 def little() -> RunFile:
