@@ -23,14 +23,14 @@ from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_vector import GradientVector
 from averaging.reduce.grid import Grid
 from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.connection import Connection, Membership
-from averaging.shell.genesis import resume_or_open
+from averaging.shell.genesis import begin
+from averaging.shell.locked_machine import LockedMachine
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Progress, Shell
 from averaging.shell.stepping import Applied
@@ -69,7 +69,8 @@ class CollaborativeOptimizer:
         self.layout = Layout.of(parameters, has_muon=membership.run.optimizer.name == "muon")
         self._gradient = GradientVector(self._parameters)
         self._overlap = membership.run.averaging.overlap
-        self.sessions: list[str] = []  # of this peer, one after the other
+        self._connection = Connection(membership)
+        self.sessions = self._connection.sessions  # of this peer, one after the other
         self._first = first
         self._loaded: State | None = None  # what the model has
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
@@ -94,40 +95,14 @@ class CollaborativeOptimizer:
         store = disk.contents if disk is not None and groups is None else Store(None, memory)
         optimizer, compression = StateOptimizer(self.layout, one.run.optimizer), averaging.compression
         replay = Replay(facts.run, optimizer, grid, compression, facts.snapshot_every, store)
-        me = one.new_contact()
-        self.sessions.append(me.session)
-        self._connection = Connection(one)
-        shell = Shell(
-            me,
-            facts,
-            replay,
-            GradientBuffers(grid, compression),
-            self._connection,
-            self._aside,
-            disk=disk,
-            renew=lambda: self._renew(shell),
-            planner=partial(plan_round, global_step(averaging, grid)),
-            credentials=one.credentials,
-            groups=groups,
-            applied=applied,
-            audited=audited,
-        )
+        planner, me = partial(plan_round, global_step(averaging, grid)), one.new_contact()
+        locked = LockedMachine(me, facts, GradientBuffers(grid, compression), planner, one.credentials, groups)
         parameters = [one.detach().cpu() for one in self._parameters]
         first = self._first or (lambda layout: initial_state(layout, parameters))
-        if disk is not None and groups is None:
-            resume_or_open(shell, disk, lambda: first(self.layout))
-        elif me.is_coordinator:
-            assert disk is not None, "a coordinator has a folder"
-            shell.begin_with(first(self.layout))
-        shell.run()
+        begin(locked.machine, replay, disk, lambda: first(self.layout))
+        shell = Shell(locked, replay, disk, self._connection, self._aside, applied, audited)
         await self._connection.open(me, shell)
         return shell
-
-    def _renew(self, shell: Shell) -> Contact:
-        me = self._membership.new_contact()
-        self.sessions.append(me.session)
-        shell.tasks.begin(self._connection.open(me, shell))
-        return me
 
     @property
     def session(self) -> str:

@@ -64,6 +64,7 @@ class Connection:
 
     def __init__(self, membership: Membership):
         self._membership = membership
+        self.sessions: list[str] = []  # one after the other
         self._line = OwnLine(membership.caps)
         self._transport: Transport | None = None
         self._session = ""
@@ -78,6 +79,7 @@ class Connection:
 
     async def open(self, me: Contact, shell: Shell) -> None:
         """Begin a session, and end the one before it."""
+        self.sessions.append(me.session)
         async with self._changing:
             await self._close()
             one = self._membership
@@ -94,6 +96,12 @@ class Connection:
             self._tasks.begin(self._watch(transport, discovery, shell))
             if not me.reachable:
                 self._tasks.begin(HolePuncher(self._p2p, transport, discovery, shell.connected).run())
+
+    def renew(self, shell: Shell) -> Contact:
+        """Have another session begin; returns its contact."""
+        me = self._membership.new_contact()
+        shell.tasks.begin(self.open(me, shell))
+        return me
 
     def send(self, session: str, to: str, message: Message, payload: Payload = None) -> None:
         """Send a message some time soon, or never; never if it is of another session than the open one."""

@@ -1,5 +1,6 @@
 """A machine and its gradients behind a lock: the trainer's thread adds gradients, the event loop does all else."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterable
@@ -23,7 +24,12 @@ Machine: TypeAlias = LogPeer | GroupPeer  # of a run that is a log, or of one in
 
 
 class LockedMachine:
-    """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them."""
+    """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them.
+
+    Args:
+        planner: deals out parts and roles when this peer convenes.
+        groups: of a run in small groups, which has no log.
+    """
 
     def __init__(
         self,
@@ -32,16 +38,16 @@ class LockedMachine:
         gradients: GradientBuffers,
         planner: Planner,
         credentials: Credentials,
-        now: float,
         groups: GroupSettings | None,
     ):
-        self.lock = threading.Lock()
+        self.lock, now = threading.Lock(), asyncio.get_running_loop().time()
         self.settings, self.gradients, self._planner, self.credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
             LogPeer(me, settings, credentials, now, planner=planner)
             if groups is None
             else GroupPeer(me, settings, credentials, groups, now, planner)
         )
+        self.machine.reached(-1, now)
         self._loads_before = 0  # of earlier sessions
 
     @property

@@ -19,16 +19,10 @@ from averaging.log.disk import Disk
 from averaging.log.header import Gap
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
-from averaging.moshpit.group_keys import GroupSettings
-from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Audit, Average, Observe, Send
 from averaging.protocol.buffers import has_use, is_fresh
-from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.parts import Planner
-from averaging.protocol.settings import Settings
-from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.audit import Comparison, Verdict
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
@@ -42,13 +36,16 @@ TICK = 0.25  # seconds
 
 
 class Network(Protocol):
-    """What carries messages."""
+    """What carries messages, and knows who this peer is."""
 
     def send(self, session: str, to: str, message: Message, payload: Callable[[], bytes | None] | None = None) -> None:
         """Send as a session of this peer, or lose it if that session is not the present one.
 
         What makes the payload is called when the message's turn has come; None: not any more.
         """
+
+    def renew(self, shell: "Shell") -> Contact:
+        """Begin another session of this peer, since the chain of the present one has lost; returns its contact."""
 
 
 @dataclass(frozen=True)
@@ -67,46 +64,37 @@ class Progress:
 
 
 class Shell:
-    """One peer of a run. Every method but those for the trainer's thread belongs to the event loop.
+    """One peer of a run, from now on. Every method but those for the trainer's thread belongs to the event loop.
 
     Args:
         aside: does one thing at a time, in a thread.
-        planner: deals out parts and roles when this peer convenes.
-        renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
-        groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
         audited: is told what a coordinator finds out about members.
     """
 
     def __init__(
         self,
-        me: Contact,
-        settings: Settings,
+        locked: LockedMachine,
         replay: Replay,
-        gradients: GradientBuffers,
+        disk: Disk | None,
         network: Network,
         aside: Executor,
-        *,
-        disk: Disk | None,
-        renew: Callable[[], Contact],
-        planner: Planner,
-        credentials: Credentials,
-        groups: GroupSettings | None,
         applied: Applied = lambda *_: None,
         audited: Callable[[Verdict | Comparison], None] = lambda found: None,
     ):
-        self.settings, self.replay = settings, replay
+        self._locked, self.settings, self.replay = locked, locked.settings, replay
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._locked = locked = LockedMachine(me, settings, gradients, planner, credentials, self._loop.time(), groups)
         self._audited, self.tasks = audited, Tasks(self.fail)
         self._exchange = Exchange(locked, replay, aside)
+        renew = partial(network.renew, self)
         self.stepping = Stepping(
             locked, self._exchange, replay, disk, aside, renew, self._carry_out, self.tasks, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
-        self._machine.reached(-1, self._loop.time())
+        self.tasks.begin(self._tick())
+        self.tasks.begin(self.stepping.run())
 
     @property
     def machine(self) -> LogPeer:
@@ -117,17 +105,6 @@ class Shell:
     @property
     def _machine(self) -> Machine:
         return self._locked.machine
-
-    def begin_with(self, state: State) -> None:
-        """Go on from a state, in a run of small groups."""
-        assert isinstance(self._machine, GroupPeer)
-        self.replay.state = state
-        self._machine.begin(state.step)
-
-    def run(self) -> None:
-        """Begin to act."""
-        self.tasks.begin(self._tick())
-        self.tasks.begin(self.stepping.run())
 
     async def stop(self) -> None:
         """Act no more."""

@@ -26,7 +26,8 @@ from averaging.reduce.clipping import Robust
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_codec import Compression, vector_bytes
 from averaging.reduce.grid import Grid
-from averaging.shell.genesis import resume_or_open
+from averaging.shell.genesis import begin
+from averaging.shell.locked_machine import LockedMachine
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
@@ -93,28 +94,13 @@ class Village:
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, optimizer, self.grid, self.compression, self.snapshot_every, contents)
         step = GlobalStep(self.grid.count, vector_bytes(self.grid, self.compression), self.target)
-        shell = Shell(
-            me,
-            self.settings,
-            replay,
-            GradientBuffers(self.grid, self.compression),
-            Cable(self),
-            aside,
-            disk=disk,
-            renew=lambda: self.renew(shell, credentials),
-            planner=partial(plan_round, step),
-            credentials=credentials,
-            groups=self.groups,
-            applied=self.note,
-        )
+        gradients, planner = GradientBuffers(self.grid, self.compression), partial(plan_round, step)
+        locked = LockedMachine(me, self.settings, gradients, planner, credentials, self.groups)
+        begin(locked.machine, replay, disk, lambda: initial_state(LAYOUT, self.first_tensors()))
+        shell = Shell(locked, replay, disk, Cable(self, credentials), aside, self.note)
         self.shells[me.session], self.asides[me.session], self.stores[me.session] = shell, aside, contents
         if disk is not None:
             self.disks[me.session] = disk
-        if disk is not None and self.groups is None:
-            resume_or_open(shell, disk, lambda: initial_state(LAYOUT, self.first_tensors()))
-        elif begins:
-            shell.begin_with(initial_state(LAYOUT, self.first_tensors()))
-        shell.run()
         self.introduce()
         return shell
 
@@ -246,6 +232,11 @@ class Cable:
     """The network."""
 
     village: Village
+    credentials: Credentials
+
+    def renew(self, shell: Shell) -> Contact:
+        """See `averaging.shell.shell.Network`."""
+        return self.village.renew(shell, self.credentials)
 
     def send(
         self, session: str, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None
