@@ -59,7 +59,7 @@ class Components:
             session, contacts, self.log, self.buffers, self.voting, self.catching_up, patience, now
         )
         self.convening = Convening(
-            session, contacts, planner, self._objection, self.log, self.progress, self.voting, self.fetching, patience
+            session, contacts, planner, self.log, self.progress, self.voting, self.fetching, patience
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:

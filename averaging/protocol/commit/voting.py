@@ -45,7 +45,11 @@ class Voter:
 
 
 class Voting:
-    """This peer's part in the decision about the next header. Peers that are no voters answer, and are not counted."""
+    """This peer's part in the decision about the next header. Peers that are no voters answer, and are not counted.
+
+    Args:
+        objection: to a header that others propose, or say to have accepted; empty: there is none.
+    """
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class Voting:
         self._session, self._timeouts, self._send = session, session.timeouts, session.send
         self._credentials, self._contacts = session.credentials, contacts
         self._buffers, self._fetching = buffers, fetching
-        self._objection, self._resting = objection, resting
+        self.objection, self._resting = objection, resting
         self._called_at, self._is_in_vain = -1e9, False  # the last call, and whether its round has failed
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_at = 0.0
@@ -164,7 +168,7 @@ class Voting:
         if self.is_leap(proposal.ballot):
             return
         self._contacts.learn_of(proposal)
-        found = self._objection(proposal.header)
+        found = self.objection(proposal.header)
         if sender != proposal.ballot.convener or proposal.header.ballot > proposal.ballot:  # it was proposed first in
             found = "it is of another convener, or of a ballot to come"
         if found:

@@ -1,10 +1,8 @@
 """A convener's side between rounds: it begins a ballot when there is something to decide, and ends it."""
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Entry, Header
+from averaging.log.header import Ballot, Entry
 from averaging.protocol.actions import SaveWaited
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.commit import quorum
@@ -28,7 +26,6 @@ class Convening:
         session: Session,
         contacts: Contacts,
         planner: Planner,
-        objection: Callable[[Header], str],
         log: HeldLog,
         progress: BatchProgress,
         voting: Voting,
@@ -36,7 +33,7 @@ class Convening:
         patience: Patience,
     ):
         self.round: Round | None = None  # that this peer convenes
-        self._session, self._contacts, self._planner, self._objection = session, contacts, planner, objection
+        self._session, self._contacts, self._planner = session, contacts, planner
         self._log, self._progress, self._voting, self._fetching = log, progress, voting, fetching
         self._patience = patience
         self._began_at = -1e9  # the last ballot
@@ -74,7 +71,6 @@ class Convening:
         situation = Situation(
             session=self._session,
             contacts=self._contacts,
-            objection=self._objection,
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
@@ -86,9 +82,8 @@ class Convening:
             ignored=self._progress.ignored(now),
             may_reset=me.is_coordinator and waited,
         )
-        voting = self._voting
-        self.round = Round(situation, self._planner, voting.voter, voting.signed_vote, self._fetching, now)
-        self.round.called(me.session, voting.call(ballot, now))
+        self.round = Round(situation, self._planner, self._voting, self._fetching, now)
+        self.round.called(me.session, self._voting.call(ballot, now))
 
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)

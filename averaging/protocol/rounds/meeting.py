@@ -40,7 +40,6 @@ class Situation:
 
     session: Session
     contacts: Contacts  # which go on changing
-    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
     ballot: Ballot
     previous: Header
     recent: Sequence[Header]  # the last ones, for the choice of voters
@@ -63,12 +62,13 @@ class Situation:
 
 
 class Meeting:
-    """The calls of one ballot, and the headers that may come of them."""
+    """The calls of one ballot, and the headers that may come of them. `objection`: see `Voting`."""
 
-    def __init__(self, situation: Situation):
+    def __init__(self, situation: Situation, objection: Callable[[Header], str]):
         self.calls: dict[str, Call] = {}  # by session
         self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
         self.situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
+        self._objection = objection
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
@@ -115,7 +115,7 @@ class Meeting:
         return goodbye.accepted if goodbye.farewell.instance == self.situation.previous.digest else None
 
     def _lies(self, accepted: Accepted | None) -> bool:
-        return accepted is not None and bool(self.situation.objection(accepted.header))
+        return accepted is not None and bool(self._objection(accepted.header))
 
     @property
     def has_promises(self) -> bool:

@@ -9,14 +9,14 @@
 A ballot proposes one header: the one that voters may have chosen already, or else what this round has averaged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.commit import quorum
-from averaging.protocol.commit.voting import Voter
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds.meeting import Meeting, Situation
@@ -43,21 +43,20 @@ class Round:
         self,
         situation: Situation,
         planner: Planner,
-        voter: Voter,
-        sign: Callable[[Ballot, Header], Vote],
+        voting: Voting,
         fetching: Fetching,
         now: float,
     ):
         self._situation, self._planner, self.ballot = situation, planner, situation.ballot
         self._patience = situation.patience
-        self._voter, self._sign, self._fetching = voter, sign, fetching
+        self._voting, self._fetching = voting, fetching
         self._session, self._settings, self._me = situation.session, situation.session.settings, situation.me
         self._send = self._session.send
         self._began = self._sent_at = self._moved_at = now
         self.phase = Phase.MEETING
         self.failed_in: Phase | None = None
         self.lacks_samples = False  # it failed because peers brought less than they had reported
-        self.meeting = Meeting(situation)
+        self.meeting = Meeting(situation, voting.objection)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
         self._is_accepted = False  # the header, by a voter in an earlier ballot, or its update
@@ -187,7 +186,7 @@ class Round:
             return
         for session in self.meeting.missing:
             self._patience.waited(session, meeting, now, since=self._began)
-        chosen = self.meeting.accepted_by_others(self._voter.accepted)
+        chosen = self.meeting.accepted_by_others(self._voting.voter.accepted)
         self._is_accepted = chosen is not None
         if self.meeting.resets:
             self._fetch(self.meeting.reset(chosen), now)
@@ -265,10 +264,10 @@ class Round:
         assert self.header is not None
         if self.phase is not Phase.PROPOSING:
             self.phase = Phase.PROPOSING
-            if not self._voter.accept(self.ballot, self.header):
+            if not self._voting.voter.accept(self.ballot, self.header):
                 self._fail()  # this peer has promised a higher ballot
                 return
-            self._votes[self._me.session] = self._sign(self.ballot, self.header).signature
+            self._votes[self._me.session] = self._voting.signed_vote(self.ballot, self.header).signature
         proposal = Propose(self.ballot, self.header, self._evidence)
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)

@@ -6,12 +6,14 @@ from msgspec.structs import replace
 from averaging.log.chain import Chain
 from averaging.log.header import MOST_RESETS, Ballot, Certificate, Entry, Farewell, Header, HeaderKind, Part, Reset
 from averaging.protocol.actions import SaveProposal
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
 from averaging.protocol.catching_up.trust import Trust
-from averaging.protocol.commit.voting import Voter
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message
+from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import equal_parts
 from averaging.protocol.rounds.reliability import Patience
@@ -66,7 +68,6 @@ def round_with_goodbyes(may_reset: bool, resets: tuple[Reset, ...] = ()) -> tupl
     situation = Situation(
         session=session,
         contacts=contacts,
-        objection=lambda header: "",
         ballot=ballot,
         previous=replace(GENESIS, resets=resets),
         recent=[GENESIS],
@@ -74,13 +75,10 @@ def round_with_goodbyes(may_reset: bool, resets: tuple[Reset, ...] = ()) -> tupl
         awaited=frozenset(),
         may_reset=may_reset,
     )
-    voter = Voter(ME.session, GENESIS.digest)
     fetching = Fetching(lambda to, message: None, TIMEOUTS)
-
-    def sign(ballot: Ballot, header: Header) -> Vote:
-        return Vote(ballot, header.digest)
-
-    made = Round(situation, equal_parts, voter, sign, fetching, 0.0)
+    voting = Voting(session, contacts, Buffers(), fetching, lambda header: "", Resting(ME.session))
+    voting.new_step(GENESIS.digest, FIRST)
+    made = Round(situation, equal_parts, voting, fetching, 0.0)
     made.called(ME.session, Call(GENESIS.digest, ballot, (), None))
     return made, session
 

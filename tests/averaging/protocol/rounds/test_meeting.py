@@ -28,7 +28,6 @@ def meeting(awaited: str = "", doubtful: str = "") -> Meeting:
     situation = Situation(
         session=Session(ME, SETTINGS, Believing()),
         contacts=Contacts(ME, Believing()),
-        objection=lambda header: "",
         ballot=FIRST,
         previous=ENTRY.header,
         recent=[ENTRY.header],
@@ -36,7 +35,7 @@ def meeting(awaited: str = "", doubtful: str = "") -> Meeting:
         awaited=frozenset(awaited.split()),
         doubtful=frozenset(doubtful.split()),
     )
-    return Meeting(situation)
+    return Meeting(situation, lambda header: "")
 
 
 def brought(*offers: tuple[int, int]) -> tuple[int, int]:
