@@ -100,7 +100,7 @@ class Stepping:
     async def _do(self, machine: Machine, action: Action) -> None:
         match action:
             case Apply(entry):
-                manifest = await self._in_thread(partial(self._apply, action))
+                manifest = await self._in_thread(self._apply, action)
                 self._reached(machine, entry)
                 if manifest is not None:
                     await self._snapshot_made(machine, manifest)
@@ -112,13 +112,12 @@ class Stepping:
             case SaveProposal(accepted):
                 assert isinstance(machine, LogPeer)
                 work = partial(self._save, machine, accepted)
-                await self._in_thread(partial(self._write, "the coordinator's proposal", work))
+                await self._in_thread(self._write, "the coordinator's proposal", work)
             case SaveWaited(instance, seconds):
-                save = partial(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
-                await self._in_thread(save)
+                await self._in_thread(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
             case Credit(entries, gaps):
                 work = partial(self._credit, machine, entries, gaps)
-                await self._in_thread(partial(self._write, f"{len(entries)} older headers", work))
+                await self._in_thread(self._write, f"{len(entries)} older headers", work)
             case Forget(digests):
                 self._forget(digests)
             case Rejoin(log):
@@ -129,7 +128,7 @@ class Stepping:
 
     async def _take_over(self, machine: Machine, load: Load) -> None:
         try:
-            await self._in_thread(partial(self._load, load))
+            await self._in_thread(self._load, load)
         except ValueError as error:
             self._locked.cannot_load(machine, load.snapshot, error, self._loop.time())
             if self._locked.is_log:  # the machine has gone on from there already
@@ -143,13 +142,12 @@ class Stepping:
         """Where this processor computes other bits than those of the others."""
         match action:
             case Compare(other, own, before):
-                names = [one.digest for one in (other, own, before)]
-                is_near = await self._in_thread(partial(self._replay.is_near, *names))
+                is_near = await self._in_thread(self._replay.is_near, other.digest, own.digest, before.digest)
                 with self._locked.lock:
                     machine.adopting.compared(other, is_near=is_near)
             case Adopt(snapshot, following):
                 try:
-                    await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                    await self._in_thread(self._replay.adopt, snapshot, following)
                 except ValueError as error:
                     what = "the run's snapshot of step %d cannot be used, this peer goes on from its own state: %s"
                     logger.warning(what, snapshot.step, error)
@@ -167,7 +165,7 @@ class Stepping:
                 with self._locked.lock:
                     machine.encoded(chunks, self._loop.time())
             case TakeParameters(chunks):
-                await self._in_thread(partial(self._replay.take_parameters, chunks))
+                await self._in_thread(self._replay.take_parameters, chunks)
             case WriteSnapshot():
                 manifest = await self._in_thread(self._replay.write_snapshot)
                 if manifest is not None:
@@ -191,7 +189,7 @@ class Stepping:
         with self._locked.lock:
             assert machine.log.chain is not None
             names, since = list(machine.log.snapshots), machine.log.chain.first
-        await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
+        await self._in_thread(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since))
 
     def _credited(self, machine: GroupPeer, entries: Sequence[Entry]) -> None:
         with self._locked.lock:
@@ -233,8 +231,8 @@ class Stepping:
 
     # -- in the thread aside
 
-    def _in_thread(self, work: Callable[[], Any]) -> Awaitable[Any]:
-        return self._loop.run_in_executor(self._aside, work)
+    def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        return self._loop.run_in_executor(self._aside, work, *arguments)
 
     def _apply(self, step: Apply) -> Manifest | None:
         manifest = self._replay.apply(step.entry)
