@@ -50,11 +50,6 @@ class Role(str, Enum):
         """Whether the peer computes gradients."""
         return self in (Role.TRAINER, Role.AGGREGATING_TRAINER)
 
-    @property
-    def aggregates(self) -> bool:
-        """Whether the peer reduces a part for the others."""
-        return self in (Role.AGGREGATING_TRAINER, Role.AGGREGATOR)
-
 
 @dataclass(frozen=True)
 class Node:

@@ -87,7 +87,7 @@ class Crediting:
 
     def on_vote(self, sender: str, vote: Vote, now: float) -> None:
         """The coordinator has a header."""
-        if (contact := self._contacts.get(sender)) is not None and contact.is_coordinator:
+        if self._contacts.is_coordinator(sender):
             self._waiting.pop(vote.digest, None)
 
 

@@ -108,8 +108,7 @@ class Auditing:
 
     def on_want(self, sender: str, want: WantProof, now: float) -> None:
         """Show a coordinator what was sent and summed, as far as the process has it. Others get no answer."""
-        contact = self._contacts.get(sender)
-        if contact is not None and contact.is_coordinator:
+        if self._contacts.is_coordinator(sender):
             self._session.send(sender, ShownPiece(*_name(want)))
             self._session.send(sender, ShownAccount(*_name(want)))
 

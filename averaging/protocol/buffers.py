@@ -11,7 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from averaging.protocol.messages import Offer
-from averaging.protocol.settings import Settings
 
 STALENESS = 1  # steps that may be decided between the state of a gradient and the one that it is applied to
 REMEMBERED = 5  # headers after an offer
@@ -49,10 +48,15 @@ class Buffers:
         """Of the buffers whose gradients are needed."""
         return {self._open.number, *self.closed}
 
-    @property
-    def open_samples(self) -> int:
-        """Those that no call has offered yet."""
-        return self._open.samples
+    def has_use(self, target: int, *, overlap: bool) -> bool:
+        """Whether one more batch may go into these buffers before the next header takes some of them.
+
+        With overlap there is room for this step, which is being averaged, and for the next one.
+
+        Args:
+            target: samples of a global step.
+        """
+        return self._open.samples < target and self.samples < (2 * target if overlap else target)
 
     def has_room(self, samples: int) -> bool:
         """Whether a batch of so many would not make this peer's offer larger than others believe."""
@@ -107,12 +111,3 @@ class Buffers:
 def is_fresh(state: int, head: int) -> bool:
     """Whether a gradient of the state after `state` steps counts when `head` steps are decided."""
     return head <= state + STALENESS
-
-
-def has_use(buffers: Buffers, settings: Settings, *, overlap: bool) -> bool:
-    """Whether one more batch may go into these buffers before the next header takes some of them.
-
-    With overlap there is room for this step, which is being averaged, and for the next one.
-    """
-    target = settings.target_samples
-    return buffers.open_samples < target and buffers.samples < (2 * target if overlap else target)

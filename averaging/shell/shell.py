@@ -20,7 +20,7 @@ from averaging.log.header import Gap
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.protocol.actions import Audit, Average, Observe, Send
-from averaging.protocol.buffers import has_use, is_fresh
+from averaging.protocol.buffers import is_fresh
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
 from averaging.shell.audit import Comparison, Verdict
@@ -182,7 +182,7 @@ class Shell:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
             if state is None or machine.head is None or machine.is_behind or loaded != self._locked.loads:
                 return False
-            if machine.resting.rests or not has_use(machine.buffers, self.settings, overlap=overlap):
+            if machine.resting.rests or not machine.buffers.has_use(self.settings.target_samples, overlap=overlap):
                 return False
             if overlap:
                 return is_fresh(state.step, machine.head.step)

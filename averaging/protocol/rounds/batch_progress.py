@@ -87,7 +87,7 @@ class PeerViews:
         So one that reports samples and does not call spoils a few rounds: what it reports counts nothing then, until it
         has been in a round or is forgiven.
         """
-        sending = self._sending(instance, now)
+        sending = {session: peer for session, peer in self.present(instance, now).items() if self.sends(session, now)}
         reliable = {session: peer for session, peer in self.peers.items() if self._is_reliable(session, now)}
         step = max((peer.head.step for peer in sending.values() if peer.head is not None), default=0)
         brings_some = any(peer.brings and peer.head and peer.head.step >= step - 1 for peer in reliable.values())
@@ -104,12 +104,6 @@ class PeerViews:
     def gathered(self, instance: str, now: float, counts: Callable[[str], bool] = lambda session: True) -> int:
         """The samples of expected peers whose session counts."""
         return sum(peer.samples for session, peer in self.expected(instance, now).items() if counts(session))
-
-    def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
-        present = self.present(instance, now)
-        if not self._silent:
-            return present
-        return {session: peer for session, peer in present.items() if self.sends(session, now)}
 
     def round_closed(self, instance: str, members: Collection[str], now: float) -> None:
         """Note who was there and who was not. Those that nobody counted on have missed nothing."""

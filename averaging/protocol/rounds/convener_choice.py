@@ -24,7 +24,7 @@ class ConvenerChoice:
         self._me, self._timeouts, self._patience = me, timeouts, patience
         self._rests_until = -math.inf  # for a coordinator whose disk was full; infinite while it takes nothing
         self._coordinator_heard = self._word_at = now
-        self._convener: str | None = None  # that was heard last
+        self._convener = ""  # session that was heard last
         self._full_since = math.inf
         self._moved_at = -math.inf  # when a piece or a mean of the open round has come
         self._leaves_it_until = -math.inf  # to another convener's open ballot
@@ -161,14 +161,11 @@ class ConvenerChoice:
         And always a coordinator, since any peer may say that it convenes.
         """
         known = [self._convener] if self._convener in contacts else []
-        coordinators = [session for session, contact in contacts.items() if contact.is_coordinator]
-        if known and now < self._word_at + 3 * self._timeouts.report:
-            return [session for session in dict.fromkeys([*known, *coordinators]) if session is not None]
-        successors = (
-            succession(tip, contacts) if tip else [one for one, contact in contacts.items() if contact.reachable]
-        )
-        found = dict.fromkeys([*known, *coordinators, *successors])
-        return [session for session in found if session is not None and session != self._me.session]
+        found = known + [session for session, contact in contacts.items() if contact.is_coordinator]
+        if not known or now >= self._word_at + 3 * self._timeouts.report:
+            reachable = [session for session, contact in contacts.items() if contact.reachable]
+            found += succession(tip, contacts) if tip else reachable
+        return [session for session in dict.fromkeys(found) if session != self._me.session]
 
 
 def succession(tip: Header, contacts: Mapping[str, Contact]) -> list[str]:

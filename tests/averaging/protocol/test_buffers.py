@@ -4,10 +4,7 @@ import math
 
 import pytest
 
-from averaging.protocol.buffers import REMEMBERED, Buffers, has_use, is_fresh
-from averaging.protocol.settings import Settings
-
-SETTINGS = Settings(run="run", target_samples=100, chunks=1, snapshot_every=10)
+from averaging.protocol.buffers import REMEMBERED, Buffers, is_fresh
 
 
 def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:
@@ -106,4 +103,4 @@ def test_a_peer_computes_for_this_step_and_with_overlap_for_the_next(
         buffers.add(1, samples=offered)
         buffers.offer()
     buffers.add(1, samples=gathered)
-    assert has_use(buffers, SETTINGS, overlap=overlap) == expected
+    assert buffers.has_use(100, overlap=overlap) == expected
