@@ -21,12 +21,12 @@ from averaging.transport.wire_format import (
     FrameKind,
     FrameRefused,
     Lane,
+    acknowledgement,
     frame,
     message_head,
     pack,
+    read_acknowledgement,
     read_head,
-    read_receipt,
-    receipt,
     unpack,
 )
 from swarm.access.greeting import LONGEST_HELLO
@@ -180,7 +180,7 @@ class Stream:
             self._reading_until = float("inf")
             await self._take_in_message(body)
             del body
-            self.say(receipt(came))
+            self.say(acknowledgement(came))
 
     async def _read_body(self, size: int) -> bytes:
         if size <= SLICE:
@@ -205,7 +205,7 @@ class Stream:
             slices.append(await self._read_slice(part))
             size -= part
             if size:  # the last one is acknowledged with the message
-                self.say(receipt(self.active_at))
+                self.say(acknowledgement(self.active_at))
         return b"".join(slices)
 
     async def _read_slice(self, size: int) -> bytes:
@@ -223,7 +223,7 @@ class Stream:
             raise FrameRefused(f"a frame of {size:,} bytes out of place: {kind.name}")
         body = await self._reader.readexactly(size)
         if kind is FrameKind.RECEIVED:
-            if not self.window.received(read_receipt(body)):
+            if not self.window.received(read_acknowledgement(body)):
                 raise FrameRefused("an acknowledgement of nothing")
         else:
             self._renewed(body)

@@ -160,19 +160,19 @@ def message_head(size: int) -> bytes:
     return _HEAD.pack(FrameKind.MESSAGE, size)
 
 
-def receipt(came: float) -> bytes:
+def acknowledgement(came: float) -> bytes:
     """The frame for a slice that came at some time, in seconds of a clock of ours."""
     return frame(FrameKind.RECEIVED, _TIME.pack(round(came * 1e6)))
 
 
-def read_receipt(body: bytes) -> float:
+def read_acknowledgement(body: bytes) -> float:
     """When the slice came, in seconds of the receiver's clock.
 
     Raises:
         FrameRefused: it is none.
     """
     if len(body) != _TIME.size:
-        raise FrameRefused(f"a receipt of {len(body)} bytes")
+        raise FrameRefused(f"an acknowledgement of {len(body)} bytes")
     return float(_TIME.unpack(body)[0] / 1e6)
 
 

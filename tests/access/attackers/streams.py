@@ -15,11 +15,11 @@ from averaging.transport.wire_format import (
     BULKY,
     FrameKind,
     Lane,
+    acknowledgement,
     frame,
     pack,
     read_head,
     read_hello,
-    receipt,
     unpack,
 )
 from swarm.access.greeting import Hello
@@ -62,7 +62,7 @@ async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWr
         body = await reader.readexactly(length)
         if kind is FrameKind.SLICE:
             slices += body
-            receipts.write(receipt(0.0))
+            receipts.write(acknowledgement(0.0))
     return slices
 
 

@@ -13,7 +13,7 @@ from averaging.protocol.messages import Piece
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
 from averaging.transport.stream import Outbox, Stream
 from averaging.transport.window import FIRST, LARGEST, QUICK, REST, SLOW, SMALLEST, Window
-from averaging.transport.wire_format import SLICE, FrameKind, Lane, receipt, unpack
+from averaging.transport.wire_format import SLICE, FrameKind, Lane, acknowledgement, unpack
 from tests.averaging.transport.peers import framed
 
 PIECE = Piece(Ballot(1, "Qm" + "a" * 44 + ".00000001"), 3, 0)
@@ -264,7 +264,7 @@ def test_slices_are_acknowledged_in_the_middle_of_a_message_that_goes_the_other_
         await turns()
         assert written.frames() == [*begun, *[(FrameKind.RECEIVED, 8)] * 3]
         for _ in range(1000):
-            reader.feed_data(receipt(0.0))
+            reader.feed_data(acknowledgement(0.0))
             await turns(10)
             if not stream.is_in_message:
                 break

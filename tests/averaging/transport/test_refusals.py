@@ -16,10 +16,10 @@ from averaging.transport.wire_format import (
     VERSION,
     FrameKind,
     Lane,
+    acknowledgement,
     frame,
     pack,
     read_hello,
-    receipt,
 )
 from swarm.access.greeting import LONGEST_HELLO, Hello
 from swarm.access.refusals import MOST_REFUSALS
@@ -115,12 +115,12 @@ def test_silent_streams_keep_no_newcomer_out(peers: Peers):
 FALSE_FRAMES = {
     "4 GiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
     "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
-    "receipt of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.RECEIVED, 2**20)),
+    "acknowledgement of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.RECEIVED, 2**20)),
     "noise": (Lane.CONTROL, framed(b"\0\0\0\0")),
     "bulk as control": (Lane.CONTROL, framed(pack(encode(chunk_of(b"x")), b"x"))),
     "control as bulk": (Lane.BULK, framed(pack(encode(Report(None, 1))))),
-    "receipt of nothing": (Lane.BULK, receipt(1.0)),
-    "receipt without a time": (Lane.BULK, frame(FrameKind.RECEIVED)),
+    "acknowledgement of nothing": (Lane.BULK, acknowledgement(1.0)),
+    "acknowledgement without a time": (Lane.BULK, frame(FrameKind.RECEIVED)),
     "slice of nothing": (Lane.BULK, frame(FrameKind.SLICE, b"x")),
     "slice beyond the message": (
         Lane.CONTROL,
