@@ -36,7 +36,7 @@ DEEP = b"\xc0"  # tuples in tuples: reading them took a thread's whole stack
 for _ in range(500):
     DEEP = b"\xc9" + (1 + len(DEEP)).to_bytes(4, "big") + b"\x40\x91" + DEEP
 ABOUT_WORDS = 160  # characters of a refusal that are kept
-# that a peer can be asked for
+# what `welcome` has to get from a peer
 EVERYTHING = ("a ping's answer", "records and", "a stored record", "a status", "bytes of the state")
 
 
