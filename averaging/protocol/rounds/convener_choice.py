@@ -22,7 +22,7 @@ class ConvenerChoice:
 
     def __init__(self, me: Contact, timeouts: Timeouts, patience: Patience, now: float):
         self._me, self._timeouts, self._patience = me, timeouts, patience
-        self._rests_until = -math.inf  # for a coordinator whose disk was full; infinite while it takes nothing
+        self.can_convene = True  # False while a coordinator's disk takes nothing
         self._coordinator_heard = self._word_at = now
         self._convener = ""  # session that was heard last
         self._full_since = math.inf
@@ -63,20 +63,6 @@ class ConvenerChoice:
     def speaks(self, now: float) -> None:
         """This peer says that it convenes."""
         self._trusted_word_at = now
-
-    @property
-    def can_save(self) -> bool:
-        """False while a coordinator's disk takes nothing."""
-        return self._rests_until < math.inf
-
-    def disk_failed(self, now: float) -> None:
-        """It has not taken a proposal in time: others take over."""
-        self._rests_until, self._word_at = math.inf, now
-
-    def disk_answered(self, now: float) -> None:
-        """It has taken one. After a failure others go on for a while, if they can: it may soon be full again."""
-        if not self.can_save:
-            self._rests_until = now + self._timeouts.word
 
     def batch_is_full(self, now: float) -> None:
         """This peer has found so itself."""
@@ -133,10 +119,10 @@ class ConvenerChoice:
 
     def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
         """Whether this peer is to convene the header after `tip`."""
-        if now < self._leaves_it_until or not self.can_save or not self._me.reachable:
+        if now < self._leaves_it_until or not self.can_convene or not self._me.reachable:
             return False
         if self._me.is_coordinator:
-            return now >= self._rests_until or not succession(tip, contacts) or self._is_needed(now)
+            return True
         if now < min(self._coordinator_heard, self._stalled_since) + self._timeouts.absence:
             return False
         if self._me.session not in tip.voters:
@@ -146,10 +132,6 @@ class ConvenerChoice:
         rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
         silent = now >= self._word_at + self._timeouts.absence + rank * self._timeouts.succession
         return silent or self.is_stalled(now, rank)
-
-    def _is_needed(self, now: float) -> bool:
-        """Whether others do not convene, or come to no end: a coordinator needs fewer votes, and may reset the run."""
-        return now >= self._word_at + 2 * self._timeouts.absence or self.is_stalled(now)
 
     def is_stalled(self, now: float, rank: int = 0) -> bool:
         """Whether the batch has been full for so long that another peer should convene: the successor of this rank."""

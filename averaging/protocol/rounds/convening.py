@@ -93,7 +93,7 @@ class Convening:
             return current.entry
         if current.phase is Phase.FAILED:
             if current.failed_in is Phase.SAVING:
-                self._progress.choice.disk_failed(now)
+                self._progress.choice.can_convene = False  # until the disk has answered
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
                 self._voting.round_failed()
@@ -155,6 +155,6 @@ class Convening:
 
     def saved(self, ballot: Ballot, now: float) -> None:
         """A coordinator's disk has the proposal of a ballot."""
-        self._progress.choice.disk_answered(now)
+        self._progress.choice.can_convene = True
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)

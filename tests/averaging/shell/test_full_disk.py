@@ -56,11 +56,11 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
         room.log, room.chunks = False, for_chunks
         choice = coordinator.machine.progress.choice
         if for_chunks:
-            await village.until(lambda: not choice.can_save)
+            await village.until(lambda: not choice.can_convene)
         since = village.newest.step
 
         def goes_on() -> bool:
-            assert not (for_chunks and choice.can_save), "it convenes, though nothing was written"
+            assert not (for_chunks and choice.can_convene), "it convenes, though nothing was written"
             return village.newest.step > since + 12  # two snapshots
 
         await village.until(goes_on)

@@ -47,28 +47,8 @@ def test_the_coordinator_leads_unless_its_disk_is_full_or_another_ballot_is_open
     choice.other_ballot(Ballot(4, "a"), is_coordinator=False, now=1.0)
     assert not choice.leads(TIP, PEERS, 1.0)
     assert choice.leads(TIP, PEERS, 1.0 + TIMEOUTS.ballot)
-    choice.disk_failed(1.0)
+    choice.can_convene = False
     assert not choice.leads(TIP, PEERS, 1.0 + TIMEOUTS.ballot)
-
-
-def test_a_coordinator_whose_disk_was_full_leaves_rounds_to_others_for_a_while_if_they_take_them() -> None:
-    choice, alone = view(COORDINATOR), {name: PEERS[name] for name in ("hidden", "guest")}
-    choice.disk_answered(0.0)
-    assert choice.leads(TIP, PEERS, 0.0), "it was not full"
-    choice.disk_failed(1000.0)
-    assert not choice.leads(TIP, alone, 2000.0)
-    for now in (2000.0, 2010.0):
-        choice.heard(PEERS["a"], gathered_all=False, now=now)
-        choice.disk_answered(now)
-        assert not choice.leads(TIP, PEERS, now) and choice.leads(TIP, alone, now)
-    assert choice.leads(TIP, PEERS, 2010.0 + 2 * TIMEOUTS.absence), "nobody convenes"
-    choice.heard(PEERS["a"], gathered_all=True, now=2100.0)
-    assert not choice.leads(TIP, PEERS, 2100.0)
-    choice.heard(PEERS["a"], gathered_all=True, now=2100.0 + TIMEOUTS.absence)
-    assert choice.leads(TIP, PEERS, 2100.0 + TIMEOUTS.absence), "the others have no quorum"
-    choice.new_step()
-    assert not choice.leads(TIP, PEERS, 2100.0 + TIMEOUTS.absence)
-    assert choice.leads(TIP, PEERS, 2000.0 + TIMEOUTS.word)
 
 
 def test_voters_take_over_one_after_the_other_when_the_coordinator_is_silent() -> None:
