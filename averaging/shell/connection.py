@@ -12,7 +12,7 @@ from averaging.bandwidth import NO_CAPS, Caps, OwnLine
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
-from averaging.transport.contacts_in_dht import LONGEST, LONGEST_IN_GROUPS, Discovery
+from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.hole_punching import HolePuncher
 from averaging.transport.loop import join_daemon
 from averaging.transport.pass_credentials import PassCredentials
@@ -88,8 +88,7 @@ class Connection:
             transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
             self._transport = transport
             await transport.start()
-            longest = LONGEST if one.run.averaging.target_group_size is None else LONGEST_IN_GROUPS
-            self._discovery = discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate, longest)
+            self._discovery = discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
             keeping = discovery.keep(lambda found: shell.contacts(found.values(), one.gate.notices.on_probation))
             self._tasks = Tasks(shell.fail)
             self._tasks.begin(keeping)

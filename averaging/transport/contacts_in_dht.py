@@ -1,7 +1,7 @@
 """The list of peers: each session stores its contact in the DHT, and reads those of others.
 
-Some five peers hold the list, and send all of it, 2.7 KB a session, to each that looks. So that this stays at some
-20 KB a second for each of them, a peer looks the more rarely the more there are; but at once for a session that calls.
+Some five peers hold the list, and send all of it, 2.7 KB a session, to each that looks. So a peer looks the more rarely
+the more there are: with eight that are 12 KB a second of each holder's upload. For a session that calls it looks at once.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.access.user_names import COORDINATOR
-from swarm.dht.records import ContactRecord, read_contacts, store_contact
+from swarm.dht.records import CONTACT_LIFETIME, ContactRecord, read_contacts, store_contact
 from swarm.identity import Identity
 from swarm.tasks import within
 
 logger = get_logger(__name__)
 
-TELL_EVERY = 10.0  # seconds; a third of the time for which a record lives
+TELL_EVERY = 10.0  # seconds
 LOOK_EVERY = 5.0  # at most as often as that
 SPARING = 0.3  # seconds between two looks, for each pair of a session that looks and one that is listed
-LONGEST = 300.0  # seconds between two looks
-LONGEST_IN_GROUPS = 30.0  # where groups are made of the list
+LONGEST = CONTACT_LIFETIME / 2  # between two looks: a session that one of them misses stays listed
 LOOK_AGAIN = 1.0  # between two looks for sessions that have connected
+SOUGHT = 30.0  # for which a session that has connected is looked for
 
 
 class Listing:
@@ -81,25 +81,20 @@ class Listing:
 
 
 class Discovery:
-    """Tells others of our session, and us of theirs.
+    """Tells others of our session, and us of theirs."""
 
-    Args:
-        longest: seconds between two looks, at most.
-    """
-
-    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate, longest: float = LONGEST):
+    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
-        self._longest = longest
         self.listing = Listing(gate, me.session)
         self.listed: dict[str, Contact] = {}  # by session, as of the last look
         self._own = Whereabouts()
         self._is_called = asyncio.Event()  # by a session that is not listed
+        self._sought: dict[str, float] = {}  # such sessions, and until when they are looked for
 
     async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
-        """Go on for ever, and call back with all contacts after each look that was answered; its errors are raised."""
+        """Go on for ever, and call back with all contacts every few seconds; its errors are raised."""
         told_at, told, looked_at = float("-inf"), self._own, float("-inf")
         while True:
-            looks = self._is_called.is_set() or clock.now() >= looked_at + self._pause
             self._is_called.clear()
             try:
                 if clock.now() >= told_at + TELL_EVERY or told != self._own:
@@ -108,13 +103,14 @@ class Discovery:
                     told_at, told = clock.now(), telling
             except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"telling of our contact in the DHT: {error!r}")
-            if looks:
+            self._sought = {one: until for one, until in self._sought.items() if clock.now() < until}
+            if self._sought.keys() - self.listed.keys() or clock.now() >= looked_at + self._pause:
                 try:
                     self.listed, looked_at = await self.look(), clock.now()
                 except Exception as error:
                     logger.debug(f"looking for contacts in the DHT: {error!r}")
-                else:
-                    heard(self.listed)
+            if looked_at > float("-inf"):
+                heard(self.listed)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
                 async with within(LOOK_EVERY - LOOK_AGAIN):
@@ -122,13 +118,14 @@ class Discovery:
 
     @property
     def _pause(self) -> float:
-        """Seconds between two looks. The coordinator, of which there is one, needs to know of all."""
+        """Seconds between two looks. Of coordinators there is one, which needs to know of all."""
         listed = len(self.listed)
-        return min(self._longest, SPARING * listed * (1 if self._me.is_coordinator else listed))
+        return min(LONGEST, SPARING * listed * (1 if self._me.is_coordinator else listed))
 
     def connected(self, session: str) -> None:
         """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
         if session not in self.listed:
+            self._sought[session] = clock.now() + SOUGHT
             self._is_called.set()
 
     def is_at(self, own: Whereabouts) -> None:

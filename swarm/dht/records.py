@@ -33,7 +33,7 @@ from swarm.identity import Identity, peer_id_of
 logger = get_logger(__name__)
 
 RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
-CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last record
+CONTACT_LIFETIME = 60.0  # seconds for which a session is listed after its last record
 PAUSES = ("paused", "battery", "metered line", "traffic", "hours")
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 

@@ -165,33 +165,55 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
     in_virtual_time(course)
 
 
-@pytest.mark.parametrize(
-    ("is_coordinator", "longest", "pause"), [(False, 300.0, 270.0), (False, 30.0, 30.0), (True, 300.0, 10.0)]
-)
+@pytest.mark.parametrize(("is_coordinator", "pause"), [(False, 30.0), (True, 10.0)])
 def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
-    is_coordinator: bool, longest: float, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
+    is_coordinator: bool, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
     async def course() -> None:
         loop = asyncio.get_running_loop()
         me = Contact("me.0", "me", reachable=True, is_coordinator=is_coordinator)
-        others = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
-        discovery, looks = Discovery(Mock(), "run", amina, me, Mock(), longest), list[float]()
+        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
+        discovery, looks = Discovery(Mock(), "run", amina, me, Mock()), list[float]()
 
         async def look() -> dict[str, Contact]:
             looks.append(loop.time())
-            return others
+            return dict(listed)
 
-        telling = AsyncMock()
+        telling, hear = AsyncMock(), Mock()
         monkeypatch.setattr(discovery, "tell", telling)
         monkeypatch.setattr(discovery, "look", look)
         monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
-        keeping = loop.create_task(discovery.keep(Mock()))
+        keeping = loop.create_task(discovery.keep(hear))
         await asyncio.sleep(2.5 * pause)
         assert looks == [0.0, pause, 2 * pause]
         assert telling.await_count == math.ceil(2.5 * pause / TELL_EVERY)
-        discovery.connected("newcomer.0")
-        await asyncio.sleep(0.1)
-        assert len(looks) == 4
+        assert hear.call_count == math.ceil(2.5 * pause / LOOK_EVERY)  # who is on probation is said with it
+        keeping.cancel()
+
+    in_virtual_time(course)
+
+
+def test_a_session_that_has_connected_is_looked_for_until_it_is_listed(
+    amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    async def course() -> None:
+        loop = asyncio.get_running_loop()
+        ann = Contact("ann.0", "ann", reachable=True)
+        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
+        answers: list[Any] = [listed, listed, OSError(), listed | {ann.session: ann}]
+        looks = AsyncMock(side_effect=answers)
+        discovery = Discovery(Mock(), "run", amina, Mock(is_coordinator=False), Mock())
+        monkeypatch.setattr(discovery, "tell", AsyncMock())
+        monkeypatch.setattr(discovery, "look", looks)
+        monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
+        keeping = loop.create_task(discovery.keep(Mock()))
+        await asyncio.sleep(1.5)
+        discovery.connected(ann.session)
+        await asyncio.sleep(2 * LOOK_EVERY + 0.5)
+        assert looks.await_count == len(answers)
+        assert ann.session in discovery.listed
+        await asyncio.sleep(2 * LOOK_EVERY)
+        assert looks.await_count == len(answers)
         keeping.cancel()
 
     in_virtual_time(course)
