@@ -172,8 +172,6 @@ class ExpertStates:
         with self._lock:
             self._pending.discard(checkpoint)
             self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
-        with contextlib.suppress(StorageError):  # the disk is full: `finish` says what is lost then
-            write_file(self._folder / ROLLBACK, checkpoint.name)
 
     def resume_rollback(self, checkpoints: Path) -> None:
         """Go on with what an earlier coordinator did not end."""
@@ -190,6 +188,9 @@ class ExpertStates:
         """
         if self._rollback is None:
             return
+        note = self._folder / ROLLBACK
+        if not note.exists():
+            write_file(note, self._rollback.checkpoint.name)
         try:
             if not self._roll_back(self._rollback):
                 return
@@ -199,7 +200,8 @@ class ExpertStates:
             log_failure(error, "experts stay as they are in a rollback")
             file = self._rollback.checkpoint / file_names.EXPERTS
             self._say(f"problem: {file}: cannot be used ({error}), so {STAY}")
-        (self._folder / ROLLBACK).unlink(missing_ok=True)
+        with storage_errors(note):
+            note.unlink(missing_ok=True)
         with self._lock:
             self._rollback = None
             while self._held:

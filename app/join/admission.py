@@ -15,7 +15,7 @@ from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, write_manifest
 from app.join.peer_folder import IDENTITY, LINK, PAUSE, PEERS
-from app.join.problems import JoinProblem, ProblemKind
+from app.join.problems import JoinProblem, ProblemKind, one_line
 from app.join.refusals import REASONS
 from app.startup import loading_libraries
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refusal, Renewed
@@ -298,7 +298,7 @@ def team_line(wanted: str, answer: JoinAnswer) -> str:
     """What has come of the wish to be in a team; whatever it is, the peer trains."""
     if answer.team:
         return _("You train for the team {team}.").format(team=answer.team)
-    why = in_own_language(answer.no_team) or _("this coordinator has no teams")
+    why = in_own_language(one_line(answer.no_team)) or _("this coordinator has no teams")
     said = _("You are not in the team {team}: {why}. You train all the same; `sahaj team LINK` shows the teams.")
     return said.format(team=wanted, why=why)
 

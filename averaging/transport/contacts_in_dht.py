@@ -1,7 +1,7 @@
 """The list of peers: each session stores its contact in the DHT, and reads those of others.
 
 Some five peers hold the list, and send all of it, 2.7 KB a session, to each that looks. So a peer looks the more rarely
-the more there are: with eight that are 12 KB a second of each holder's upload. For a session that calls it looks at once.
+the more there are: among eight each holder sends 12 KB a second. For a session that calls, a peer looks at once.
 """
 
 import asyncio

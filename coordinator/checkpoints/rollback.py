@@ -154,8 +154,8 @@ class Rollback:
         if older is None:
             self._context.say(
                 f"attention: while the coordinator was away, the run went back to an older state, as global step "
-                f"{rollback.step}; remove the checkpoints between the two from {self._context.checkpoints}, or they "
-                "count as good"
+                f"{rollback.step}; remove the checkpoints of lower steps that are later than that state from "
+                f"{self._context.checkpoints}, or they count as good"
             )
 
     def _is_noted(self, step: int) -> bool:

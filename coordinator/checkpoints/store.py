@@ -170,7 +170,8 @@ def _check_room(partial: Path, path: Path, model: PreTrainedModel, optimizer: in
         optimizer: bytes of its state.
     """
     tensors = {one.data_ptr(): one.nbytes for one in model.state_dict().values()}  # those that share memory count once
-    needed, free = sum(tensors.values()) + optimizer, shutil.disk_usage(partial).free
+    needed, disk = sum(tensors.values()) + optimizer, shutil.disk_usage(partial)
+    free = disk.free if disk.total else needed  # some file systems do not tell
     if free < needed:
         raise StorageError(
             f"{path}: could not be saved, it takes {needed / 1e6:,.0f} MB and {free / 1e6:,.0f} MB are free; free some "

@@ -101,7 +101,7 @@ def whole_link(given: str) -> str:
     """The link as `sahaj join` would complete it: https for a domain name alone, http for any other machine."""
     link = re.sub(r"(/join\.(sh|ipynb))?/*$", "", given)
     is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", link)
-    return link if "://" in link else f"{'https' if is_public else 'http'}://{link}"
+    return link if "://" in link or link.startswith("/") else f"{'https' if is_public else 'http'}://{link}"
 
 
 def ask_for_link() -> str:

@@ -62,9 +62,9 @@ class TrainedExpert:
     def backward(self, callers: Sequence[Gradients], schedule_factor: float = 1.0) -> list[Tensor | NotFinite]:
         """Answer several callers, then take one step.
 
-        What each caller adds to the step is clipped to `max_grad_norm`, and to `MOST_USUAL` times the usual norm: so it
-        makes Adam's variance at most a tenth larger, and later steps a twentieth shorter. The norm is that of the
-        rows' gradient as if they were alone, so no caller's rows change what another one adds.
+        What each caller adds to the step is clipped to `max_grad_norm`, and to `MOST_USUAL` times the usual norm: so
+        one caller makes Adam's variance at most a tenth larger, and later steps a twentieth shorter. The norm is that
+        of the rows' gradient as if they were alone, so no caller's rows change what another one adds.
 
         Args:
             schedule_factor: what the learning rate is multiplied by.

@@ -84,7 +84,7 @@ class MixtureOfExperts(nn.Module):
             return Mixture(torch.zeros_like(rows), rows.new_zeros(()))
         scores = self.gate(rows)
         choice = self._choose(scores)
-        # losses are means; in the experts' steps each batch counts by its rows, as in the global step
+        # losses are means; in the experts' steps a batch counts by its rows, as in the global step
         divisor = self.loss_scale() * USUAL_ROWS / max(1, len(rows))
         outputs, answered = call_experts(self.caller, self.down(rows), choice, divisor)
         if self.training:

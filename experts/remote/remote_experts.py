@@ -218,7 +218,7 @@ class RemoteExperts:
 
     async def _ask_all(self, kind: Kind, groups: Mapping[str, list[_Group]], answers: dict[Uid, _Answered]) -> None:
         """Fill in answers. Late requests go on, also if this is cancelled: each host is given its whole timeout."""
-        asks: dict[asyncio.Task[int], _Host] = {}
+        asks: dict[asyncio.Task[int | None], _Host] = {}
         for peer, of_host in groups.items():
             host = self._host(peer)
             asks |= {self._tasks.begin(self._ask(host, kind, group, answers)): host for group in of_host}
@@ -228,19 +228,19 @@ class RemoteExperts:
         ends = begin + self._timeout + MARGIN
         while late and now() < ends:
             _, late = await asyncio.wait(late, timeout=ends - now(), return_when=asyncio.FIRST_COMPLETED)
-            if self._hurries and sum(ask.result() for ask in asks.keys() - late) > rows / 2:
+            if self._hurries and sum(ask.result() or 0 for ask in asks.keys() - late) > rows / 2:
                 ends = min(ends, begin + max(AT_LEAST, PATIENCE_FACTOR * (now() - begin)))
         late_hosts = {asks[ask] for ask in late}
-        for host in {asks[ask] for ask in asks.keys() - late if ask.result()} - late_hosts:
+        for host in {asks[ask] for ask in asks.keys() - late if ask.result() is not None} - late_hosts:
             host.availability.answered(kind)
         for host in late_hosts:
             if host.availability.late(kind):
                 self._failed(host, "it is late again and again")
 
-    async def _ask(self, host: _Host, kind: Kind, group: _Group, answers: dict[Uid, _Answered]) -> int:
+    async def _ask(self, host: _Host, kind: Kind, group: _Group, answers: dict[Uid, _Answered]) -> int | None:
         """Fill in what the host answers, and return the rows that were not refused.
 
-        It is 0, and the host is left out, if it fails in any way.
+        None: it has failed in some way, and is left out.
         """
         try:
             async with within(self._timeout):
@@ -250,7 +250,7 @@ class RemoteExperts:
             answers |= {part.uid: _Answered(host.peer) for part in group.parts} | given
         except Exception as error:
             self._failed(host, str(error) or type(error).__name__)
-            return 0
+            return None
         self._is_kept(host)
         return sum(part.rows for part in group.parts if part.uid in given)
 

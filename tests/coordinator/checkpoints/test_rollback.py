@@ -141,7 +141,7 @@ def test_a_rollback_that_is_found_in_the_log_alone_undoes_as_much(
     for _ in range(2):
         again.note_header(header(300, kind=HeaderKind.ROLLBACK))  # of which the snapshot is gone
     assert len(said) == 2
-    assert "went back to an older state, as global step 300; remove the checkpoints between" in said[1]
+    assert "went back to an older state, as global step 300; remove the checkpoints of lower steps" in said[1]
 
 
 def test_a_proposal_stands_until_the_run_goes_back_to_its_own_checkpoint(

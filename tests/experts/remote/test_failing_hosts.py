@@ -86,7 +86,7 @@ def test_answers_that_have_come_count_when_the_loop_is_held_up(hosts: SmallHosts
     assert set(caller.forward(inputs)) == {A, B}
     ask = caller._ask
 
-    async def noted(*arguments: Any) -> int:
+    async def noted(*arguments: Any) -> int | None:
         answered = await ask(*arguments)
         came.set()
         return answered
