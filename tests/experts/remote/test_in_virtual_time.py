@@ -112,13 +112,15 @@ def test_hosts_that_refuse_at_once_do_not_hurry_the_others(monkeypatch: pytest.M
     in_virtual_time(course)
 
 
-def test_a_host_that_is_late_now_and_then_is_not_left_out(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("refused", ["", "busy"])
+def test_a_host_that_is_late_now_and_then_is_not_left_out(monkeypatch: pytest.MonkeyPatch, refused: str):
     hosts = [StandIn(str(number)) for number in range(3)]
     caller = Caller(monkeypatch, *hosts)
 
     async def course() -> None:
         for number in range(20):
-            hosts[2].seconds = 0.1 if number % MOST_LATE == 0 else 1.0
+            answers = number % MOST_LATE == 0
+            hosts[2].seconds, hosts[2].refused = (0.1, refused) if answers else (1.0, "")
             await caller.batch()
         assert caller.counts.silent == 0
 
