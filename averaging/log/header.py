@@ -96,7 +96,7 @@ class Reset(Packed, frozen=True):
 def _check_resets(resets: tuple[Reset, ...]) -> None:
     """
     Raises:
-        ValueError: no chain has such resets. A peer that sends them is refused as one whose message cannot be read.
+        ValueError: no chain has such resets; the message that they came in is refused.
     """
     if len(resets) > MOST_RESETS:
         raise ValueError(f"{len(resets)} resets, more than {MOST_RESETS}")
@@ -226,10 +226,9 @@ def supersedes(theirs: Head, ours: Head) -> bool:
     tell which chain was voted for there.
     """
     their_reset, our_reset = _first_resets_apart(theirs, ours)
-    if our_reset is None and their_reset is None:
-        return theirs.step > ours.step
     if our_reset is None:
-        assert their_reset is not None
+        if their_reset is None:
+            return theirs.step > ours.step
         return ours.step < their_reset.step  # else we hold a voted header where they were reset
     if their_reset is None:
         return theirs.step >= our_reset.step

@@ -16,7 +16,7 @@ from averaging.shell.replay import Replay
 
 
 def begin(machine: Machine, replay: Replay, disk: Disk | None, first: Callable[[], State]) -> None:
-    """Go on from the disk; a coordinator whose disk has no log opens the run with the first state.
+    """Resume from the disk; a coordinator without a log on its disk opens the run with the first state.
 
     Args:
         disk: that of a coordinator, or of a peer that keeps the log on one. In small groups there is no log on it.

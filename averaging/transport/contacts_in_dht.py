@@ -123,7 +123,7 @@ class Discovery:
         return min(LONGEST, SPARING * listed * (1 if self._me.is_coordinator else listed))
 
     def connected(self, session: str) -> None:
-        """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
+        """A session has opened a stream: if it is not listed, look for it soon, and again until it is."""
         if session not in self.listed:
             self._sought[session] = clock.now() + SOUGHT
             self._is_called.set()

@@ -146,7 +146,7 @@ class Rollback:
         return dict(named_checkpoints(self._context.checkpoints)).get(older)
 
     def note_header(self, rollback: Header) -> None:
-        """A rollback in the log: one that nobody has noted was applied before a restart, or caught up past."""
+        """Mark a rollback in the log that was applied before a restart, or was caught up past."""
         if self._is_noted(rollback.step):
             return
         older = self._replica.target_of(rollback)

@@ -51,7 +51,7 @@ class Conversation:
                 return found, payload or b""
 
 
-async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWriter) -> bytes:
+async def _next_message(reader: asyncio.StreamReader, acknowledgements: asyncio.StreamWriter) -> bytes:
     """All of its slices."""
     size, slices = 0, b""
     while not size or len(slices) < size:
@@ -62,7 +62,7 @@ async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWr
         body = await reader.readexactly(length)
         if kind is FrameKind.SLICE:
             slices += body
-            receipts.write(acknowledgement(0.0))
+            acknowledgements.write(acknowledgement(0.0))
     return slices
 
 
