@@ -110,8 +110,11 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
             identity_path=str(identity.path),
             # the key file is locked on this machine; asking the swarm costs a second and refuses a quick restart
             check_if_identity_free=False,
-            # looks are for the newest records, so copies on more nodes than store them would only be sent, too
+            # looks are for the newest records, so copies on more nodes than store them would only be sent, too;
+            # and hivemind fetches all that lies beside a record in its cache each time that the record is stored
             cache_nearest=0,
+            cache_locally=False,
+            cache_on_store=False,
             record_validators=validators(run_name, identity, gate),
             start=True,
             authorizer=PassAuthorizer(gate),

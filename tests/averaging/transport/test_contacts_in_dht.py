@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
+from hivemind.dht import DHT, DHTNode
 from msgspec.structs import replace
 
 from averaging.bandwidth import NO_CAPS
@@ -263,14 +264,15 @@ def test_sessions_find_each_other_and_see_each_other_go(tmp_path: Path):
 
 
 def meet_and_part(folder: Path) -> None:
-    """Two peers of a run with a DHT node each."""
+    """Two peers of a run with a DHT node each, one of them in client mode, so that it stores nothing for others."""
     guarded = Guarded(folder)
     nodes, contacts = [], []
     known: list[str] = []
     for name in ("amina", "bimal"):
         identity = load_identity(folder / f"{name}.key")
         gate = guarded.gate(name, identity.peer_id)
-        node = join_dht("guarded-run", identity, Network(known, listen=("/ip4/127.0.0.1/tcp/0",)), gate)
+        network = Network(known, client_mode=name != "amina", listen=("/ip4/127.0.0.1/tcp/0",))
+        node = join_dht("guarded-run", identity, network, gate)
         known = known or addresses(node)
         named = Contact(f"{identity.peer_id.to_base58()}.00000001", name, name == "amina")
         me = PassCredentials(identity, gate).introduced(named)
@@ -285,7 +287,14 @@ def meet_and_part(folder: Path) -> None:
     wait_until(lambda: asyncio.run(bimal.tell()) and others(amina) == ["bimal"], "bimal at amina's", every=0.5)
     (listed,) = asyncio.run(bimal.look()).values()
     assert listed.reachable and not listed.is_coordinator
+    asyncio.run(bimal.tell())
+    assert [node.run_coroutine(cached) for node in nodes] == [0, 0]  # or each record would have a node look once more
     asyncio.run(amina.withdraw(60.0))
     wait_until(lambda: not others(bimal), "end of amina's record", every=0.5)
     for node in reversed(nodes):
         node.shutdown()
+
+
+async def cached(_: DHT, node: DHTNode) -> int:
+    """How many keys of others a node keeps that it was not asked to store."""
+    return len(node.protocol.cache)
