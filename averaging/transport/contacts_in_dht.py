@@ -1,7 +1,7 @@
 """The list of peers: each session stores its contact in the DHT, and reads those of others.
 
 Some five peers hold the list, and send all of it, 2.7 KB a session, to each that looks. So a peer looks the more rarely
-the more there are: among eight each holder sends 12 KB a second. For a session that calls, a peer looks at once.
+the more there are: among eight each holder sends 6 KB a second. For a session that calls, a peer looks at once.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ logger = get_logger(__name__)
 
 TELL_EVERY = 10.0  # seconds
 LOOK_EVERY = 5.0  # at most as often as that
-SPARING = 0.3  # seconds between two looks, for each pair of a session that looks and one that is listed
+SPARING = 0.6  # seconds between two looks, for each pair of a session that looks and one that is listed
 LONGEST = CONTACT_LIFETIME / 2  # between two looks: a session that one of them misses stays listed
 LOOK_AGAIN = 1.0  # between two looks for sessions that have connected
 SOUGHT = 30.0  # for which a session that has connected is looked for

@@ -33,6 +33,7 @@ from swarm.hivemind_patches.dht_time import use_swarm_clock
 from swarm.hivemind_patches.kept_tasks import keep_tasks
 from swarm.hivemind_patches.message_limits import limit_messages
 from swarm.hivemind_patches.orphans import end_with_parent
+from swarm.hivemind_patches.storing import search_beside_keys
 from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
 from swarm.language import mark
@@ -71,6 +72,7 @@ class Node(WholeMessages, DHT):
         os.setpgid(0, 0)
         end_with_parent()
         use_pass_protocol()
+        search_beside_keys()
         try:
             super().run()
         except (EOFError, OSError) as error:  # the peer has ended while it was telling us something

@@ -166,7 +166,7 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
     in_virtual_time(course)
 
 
-@pytest.mark.parametrize(("is_coordinator", "pause"), [(False, 30.0), (True, 10.0)])
+@pytest.mark.parametrize(("is_coordinator", "pause"), [(False, 30.0), (True, 20.0)])
 def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
     is_coordinator: bool, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
