@@ -15,9 +15,9 @@ from collections.abc import Callable
 from averaging.bandwidth import Meter
 from averaging.transport.wire_format import SLICE
 
-SMALLEST, FIRST = 8 * 2**10, 32 * 2**10  # bytes
+SMALLEST, FIRST = 8 * 2**10, 16 * 2**10  # bytes
 LARGEST = 32 * 2**20
-QUICK, SLOW = 0.15, 0.4  # seconds that bytes wait
+QUICK, SLOW = 0.15, 0.25  # seconds that bytes wait
 REST = 1.0  # seconds without any on their way, after which nothing is known of the line
 PERIOD = 60.0  # seconds of which the best time is remembered ...
 KEPT = 10  # ... for so many periods: clocks drift
@@ -68,7 +68,7 @@ class Window:
         self._rests_since = now = self._clock()
         waited = self._waited(came - at, now // PERIOD)
         if waited < QUICK and was_needed:
-            self.size = min(self.size + size, LARGEST)
+            self.size = min(self.size + round(size * (1.0 - waited / QUICK)), LARGEST)
         elif waited > SLOW and at >= self._shrunk_at:  # those that were sent before tell of the window as it was
             self.size, self._shrunk_at = max(self.size // 2, SMALLEST), now
         self._measure()

@@ -92,6 +92,7 @@ class Uplink:
         self.meter = Meter(asyncio.get_running_loop().time)
         self._queues: deque[deque[tuple[int, Window]]] = deque()
         self._filled = asyncio.Event()
+        self.longest_wait = 0.0  # seconds, of what was sent last
 
     async def send(self, sizes: list[int], pause: float = 0.0) -> None:
         """All messages of a stream, as one writes them; until the last has arrived."""
@@ -106,6 +107,8 @@ class Uplink:
                 left -= part
                 window.sent(part)
                 queue.append((part, window))
+                waiting = sum(one for some in self._queues for one, _ in some)
+                self.longest_wait = max(self.longest_wait, waiting / self.speed)
                 self._filled.set()
             await asyncio.sleep(pause)
         while window.in_flight:
@@ -142,6 +145,23 @@ def test_full_windows_show_what_the_line_carries_and_never_more(speed: float, st
             assert line.meter.speed is not None
             assert 0.75 * bytes_a_second < line.meter.speed <= bytes_a_second
             await asyncio.sleep(30.0)
+        carrying.cancel()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize(
+    ("speed", "streams", "longest"), [(2.0, 4, 0.5), (20.0, 4, 0.32), (20.0, 20, 0.32), (500.0, 20, 0.32)]
+)
+def test_streams_that_begin_together_use_the_line_and_wait_little(speed: float, streams: int, longest: float) -> None:
+    async def course() -> None:
+        line = Uplink(speed * MEGABIT)
+        carrying = asyncio.create_task(line.carry())
+        count = int(20 * speed * MEGABIT / PIECE / streams)
+        began = asyncio.get_running_loop().time()
+        await asyncio.gather(*[line.send([PIECE] * count) for _ in range(streams)])
+        assert asyncio.get_running_loop().time() - began < 22.0  # and use the line
+        assert line.longest_wait < longest  # seconds; a router may drop what waits longer
         carrying.cancel()
 
     in_virtual_time(course)
