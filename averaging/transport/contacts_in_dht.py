@@ -118,9 +118,8 @@ class Discovery:
 
     @property
     def _pause(self) -> float:
-        """Seconds between two looks. Of coordinators there is one, which needs to know of all."""
-        listed = len(self.listed)
-        return min(LONGEST, SPARING * listed * (1 if self._me.is_coordinator else listed))
+        """Seconds between two looks."""
+        return min(LONGEST, SPARING * len(self.listed) ** 2)
 
     def connected(self, session: str) -> None:
         """A session has opened a stream: if it is not listed, look for it soon, and again until it is."""

@@ -15,7 +15,7 @@ from averaging.protocol.messages import Contact
 from averaging.shell.connection import Connection
 from averaging.transport import contacts_in_dht
 from averaging.transport.calling_out import Whereabouts
-from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, TELL_EVERY, Discovery, Listing
+from averaging.transport.contacts_in_dht import LONGEST, LOOK_AGAIN, LOOK_EVERY, TELL_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.gate import Gate
 from swarm.access.user_names import COORDINATOR
@@ -166,14 +166,14 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
     in_virtual_time(course)
 
 
-@pytest.mark.parametrize(("is_coordinator", "pause"), [(False, 30.0), (True, 20.0)])
+@pytest.mark.parametrize(("others", "pause"), [(4, 10.0), (30, LONGEST)])
 def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
-    is_coordinator: bool, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
+    others: int, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
     async def course() -> None:
         loop = asyncio.get_running_loop()
-        me = Contact("me.0", "me", reachable=True, is_coordinator=is_coordinator)
-        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
+        me = Contact("me.0", "me", reachable=True)
+        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(others))}
         discovery, looks = Discovery(Mock(), "run", amina, me, Mock()), list[float]()
 
         async def look() -> dict[str, Contact]:
