@@ -114,6 +114,18 @@ def test_a_thread_that_fails_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" in lines(tmp_path / "sahaj" / "logs" / "sahaj.jsonl")[-1]["exception"]
 
 
+def test_an_error_that_a_thread_of_a_library_survives_is_not_on_the_console(tmp_path: Path) -> None:
+    """As multiprocessing tells it when a process is killed while it asks for a connection."""
+    failure = (
+        "import threading; from swarm.logging import logs; logs.write_to(path.parent, 'coordinator'); "
+        "t = threading.Thread(target=lambda: sys.excepthook(EOFError, EOFError('killed'), None)); "
+        "t.start(); t.join(); sys.exit(7)"
+    )
+    told = run(FAILING.format(failure=failure), "coordinator", tmp_path / "run.yaml")
+    assert (told.returncode, told.stderr) == (7, "")
+    assert "killed" in lines(tmp_path / "coordinator.jsonl")[-1]["exception"]
+
+
 def test_a_level_that_there_is_not_is_explained() -> None:
     told = run("from app import cli; cli.main()", "join", "http://127.0.0.1:1", "--log-level", "loud")
     assert told.returncode == 2 and "'loud' is not one of" in told.stderr
