@@ -13,6 +13,7 @@ from hivemind.p2p import PeerID
 from hivemind.utils.crypto import RSAPublicKey
 from msgspec.structs import replace
 
+from averaging.log.header import peer_of
 from averaging.log.packing import pack, unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
@@ -72,7 +73,7 @@ def is_admitted(contact: Contact, authority: bytes, run_name: str) -> bool:
     """Whether a contact is signed by its session, and is what the pass with it says; the pass may have expired."""
     try:
         shown, signature = unpack(_TWO, contact.proof)
-        its, peer_id = read_pass(shown), PeerID.from_base58(contact.session.partition(".")[0])
+        its, peer_id = read_pass(shown), PeerID.from_base58(peer_of(contact.session))
         check_pass(its, authority, run_name, peer_id, _WHENEVER)
     except (ValueError, PassRefused):
         return False
@@ -87,7 +88,7 @@ def is_signed(session: str, content: bytes, signature: bytes) -> bool:
         public, peer_id = _public_key(key)
     except ValueError:
         return False
-    return peer_id == session.partition(".")[0] and public.verify(content, base64.b64encode(made))
+    return peer_id == peer_of(session) and public.verify(content, base64.b64encode(made))
 
 
 @lru_cache(maxsize=1024)  # a call that raises is not remembered

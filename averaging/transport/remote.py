@@ -5,6 +5,7 @@ import time
 
 from hivemind.p2p import PeerID
 
+from averaging.log.header import peer_of
 from averaging.transport.limits import Limits
 from averaging.transport.stream import Outbox, Stream
 from averaging.transport.wire_format import Lane, is_session_of
@@ -20,7 +21,7 @@ class Remote:
     """
 
     def __init__(self, session: str, limits: Limits):
-        self.session, self.peer_id = session, PeerID.from_base58(session.partition(".")[0])
+        self.session, self.peer_id = session, PeerID.from_base58(peer_of(session))
         if not is_session_of(session, self.peer_id.to_base58()):
             raise ValueError(f"{session!r:.80} is no session")
         self._limits = limits

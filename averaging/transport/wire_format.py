@@ -16,7 +16,7 @@ from enum import Enum, IntEnum
 from typing import Any, Union, cast
 
 from averaging.log import packing
-from averaging.log.header import Farewell
+from averaging.log.header import Farewell, peer_of
 from averaging.protocol.buffers import MOST_OFFERED
 from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
 from swarm.access.greeting import LONGEST_HELLO, Hello
@@ -75,7 +75,7 @@ def unpack(packed: bytes) -> tuple[Message, bytes | None]:
 
 def is_session_of(session: str, peer_id: str) -> bool:
     """Whether a session is one of this peer; its id in base58."""
-    return _SESSION.fullmatch(session) is not None and session.partition(".")[0] == peer_id
+    return _SESSION.fullmatch(session) is not None and peer_of(session) == peer_id
 
 
 def decode(encoded: bytes) -> Message:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from averaging.load_balancing.plan import GlobalStep, plan_round, runs, whole_parts
+from averaging.log.header import peer_of
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
 from averaging.protocol.peer import LogPeer
@@ -122,4 +123,4 @@ def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[MemberPr
 def _numbers(task: Task, members: Sequence[MemberProfile]) -> dict[str, int]:
     """Of peers by session."""
     ids = task.peer_ids(len(task.uploads))
-    return {one.session: ids.index(one.session.partition(".")[0]) for one in members}
+    return {one.session: ids.index(peer_of(one.session)) for one in members}

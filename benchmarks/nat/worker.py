@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from averaging.load_balancing.plan import GlobalStep, plan_round
+from averaging.log.header import peer_of
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
 from averaging.protocol.peer import LogPeer
@@ -86,7 +87,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         assert head is not None
         planned = plan_round(step, chunks, members)
         ids = task.peer_ids(task.peers)
-        parts = {ids.index(part.reducer.partition(".")[0]): part.count / chunks for part in planned.parts}
+        parts = {ids.index(peer_of(part.reducer)): part.count / chunks for part in planned.parts}
         journal.note("planned", step=head.step + 1, able=sum(one.reachable for one in members), parts=parts)
         return Planned(planned.parts)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from averaging.load_balancing.plan import GlobalStep, plan_round
-from averaging.log.header import Entry
+from averaging.log.header import Entry, peer_of
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.rounds.parts import MemberProfile, Planned
 from averaging.reduce.gradient_codec import vector_bytes
@@ -119,7 +119,7 @@ def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
         assert head is not None
         now, following = task.roles(head.step + 1), task.roles(head.step + 2)
         ids = task.peer_ids(task.peers)
-        numbers = [ids.index(one.session.partition(".")[0]) for one in members]
+        numbers = [ids.index(peer_of(one.session)) for one in members]
         allowed = [now is None or now[number].aggregates for number in numbers]
         lines = [replace(one, reachable=may) for one, may in zip(members, allowed, strict=True)]
         planned = plan_round(step, chunks, lines)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Certificate, Entry, HeaderKind
+from averaging.log.header import Ballot, Certificate, Entry, HeaderKind, peer_of
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Action, Credit, Send
@@ -16,7 +16,7 @@ SIGNATURES = Signatures()
 
 
 def peer(session: str, *, is_coordinator: bool = False) -> GroupPeer:
-    user = session.partition(".")[0]
+    user = peer_of(session)
     me = Contact(session, user, reachable=True, is_coordinator=is_coordinator)
     credentials = Credentials(SIGNATURES, me)
     made = GroupPeer(credentials.introduced(me), SETTINGS, credentials, GroupSettings(4, None, 10), 0.0)
@@ -35,7 +35,7 @@ def votes(actions: list[Action]) -> list[str]:
 def averaged(*sessions: str) -> Entry:
     """By the first of them."""
     ballot = Ballot(0, sessions[0])
-    members = tuple(member(one, 5, one.partition(".")[0]) for one in sorted(sessions))
+    members = tuple(member(one, 5, peer_of(one)) for one in sorted(sessions))
     return Entry(header(1, kind=HeaderKind.GROUP, ballot=ballot, members=members), Certificate(ballot))
 
 

@@ -11,6 +11,7 @@ from unittest.mock import Mock, patch
 import pytest
 from msgspec.structs import replace
 
+from averaging.log.header import peer_of
 from averaging.log.shares import LOUDEST
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Average
@@ -50,11 +51,11 @@ def coordinator_of(village: Village) -> tuple[Shell, list[Comparison]]:
 
 def compared_in(one: Comparison) -> set[str]:
     """Names of the senders."""
-    return {each.session.partition(".")[0] for each in one.agreement}
+    return {peer_of(each.session) for each in one.agreement}
 
 
 def findings(found: list[Verdict]) -> set[tuple[str, Fault, bool]]:
-    return {(one.session.partition(".")[0], one.fault, one.is_proof) for verdict in found for one in verdict.findings}
+    return {(peer_of(one.session), one.fault, one.is_proof) for verdict in found for one in verdict.findings}
 
 
 def test_where_nobody_lies_nobody_is_named(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_a_reducer_that_makes_up_a_mean_is_proved_to_within_50_steps(tmp_path: P
         await village.until(lambda: ("asha", Fault.FALSE_MEAN, True) in findings(found))
         assert len(village.entries) <= 50
         (verdict,) = [one for one in found if one.findings]
-        assert verdict.account and {one.partition(".")[0] for one, _ in verdict.pieces} == set(NAMES)
+        assert verdict.account and {peer_of(one) for one, _ in verdict.pieces} == set(NAMES)
         assert findings(found) == {("asha", Fault.FALSE_MEAN, True)}
         await village.end()
 
@@ -196,9 +197,7 @@ def test_a_piece_with_a_false_signature_is_left_out(tmp_path: Path) -> None:
         )
         await village.until(lambda: len(found) >= 4)
         assert not findings(found)
-        excluded = {
-            one.session.partition(".")[0] for entry in village.entries.values() for one in entry.header.exclusions
-        }
+        excluded = {peer_of(one.session) for entry in village.entries.values() for one in entry.header.exclusions}
         assert excluded == {"asha"}
         await village.end()
 

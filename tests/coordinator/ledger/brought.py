@@ -22,7 +22,7 @@ def report(session: str, **fields: object) -> SessionReport:
 
 
 def update(step: int, *sessions: str, without: str = "") -> Header:
-    members = tuple(structs.replace(member(one, 20, one.partition(".")[0]), samples=10, loss=6.0) for one in sessions)
+    members = tuple(structs.replace(member(one, 20, peer_of(one)), samples=10, loss=6.0) for one in sessions)
     exclusions = (Exclusion(without, (0,)),) if without else ()
     return header(step, members=members, parts=(Part(sessions[0], ("a", "b")),), exclusions=exclusions)
 

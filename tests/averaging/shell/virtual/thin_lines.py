@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.bandwidth import Meter, OwnLine
+from averaging.log.header import peer_of
 
 SLICE = 512  # bytes that pass at a time
 Payload = Callable[[], bytes | None]
@@ -84,11 +85,7 @@ class Lines:
         self, sender: str, receiver: str, payload: Payload, moving: Callable[[], None], arrive: Callable[[bytes], None]
     ) -> bool:
         """Send a payload over the lines between two sessions; False if there is none."""
-        ways = [
-            line
-            for line in (self.up.get(sender.partition(".")[0]), self.down.get(receiver.partition(".")[0]))
-            if line is not None
-        ]
+        ways = [line for line in (self.up.get(peer_of(sender)), self.down.get(peer_of(receiver))) if line is not None]
         if not ways:
             return False
         *first, last = ways
@@ -110,5 +107,5 @@ class Lines:
 
             first[0].put(receiver, Parcel(payload, through))
         else:
-            last.put(sender if last is self.down.get(receiver.partition(".")[0]) else receiver, Parcel(payload, passed))
+            last.put(sender if last is self.down.get(peer_of(receiver)) else receiver, Parcel(payload, passed))
         return True
