@@ -13,12 +13,12 @@ from app.doctor.machine import TokenSeen, look_for_token, try_to_write
 from app.doctor.network import LinkSeen, PeerAddress, answers_by_udp, knock, look_at_link, peer_address
 from app.doctor.peer_process import PassSeen, PeerSeen, TorchSeen, look_at_passes, look_at_peer, look_at_torch
 from app.join.address import coordinator_url, is_loopback, is_private
-from app.join.admission import user_name
 from app.join.coordinator_client import CoordinatorClient, RunDescription
 from app.join.machine_checks import Computer, addresses_towards, measure_without_torch, needs_client_mode
 from app.join.manifest import read_manifest
 from app.join.peer_folder import cache_folder, default_folder, peer_folders
 from app.join.problems import JoinProblem
+from app.join.volunteer import user_name
 from swarm.access.join_messages import JoinAnswer, JoinRequest
 from swarm.language import _
 from swarm.run_file import RunFile

@@ -9,11 +9,12 @@ from rich.console import Console
 from app.hosting.console import HostConsole
 from app.installation import keep_installation
 from app.join.address import is_loopback
-from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
+from app.join.admission import Admitted, Say, ask_for_pass, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
 from app.join.manifest import read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import JoinProblem, ProblemKind, one_line
+from app.join.volunteer import identify
 from app.startup import loading_libraries
 from swarm.language import _
 from swarm.logging.startup_timer import StartupTimer

@@ -15,7 +15,7 @@ from app import startup
 from app.installation import keep_installation
 from app.join import machine_checks
 from app.join.address import is_loopback
-from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable, team_line
+from app.join.admission import Admitted, Say, ask_for_pass, is_unreachable, team_line
 from app.join.background import page_orders
 from app.join.background.page_orders import PageOrders
 from app.join.background.spot_notice import SpotNotice
@@ -24,6 +24,7 @@ from app.join.hub_token import HubToken, check_token, find_token
 from app.join.manifest import check_own_text, read_manifest
 from app.join.peer_folder import free_folders
 from app.join.problems import PASSING, JoinProblem, one_line
+from app.join.volunteer import Volunteer, identify
 from swarm.language import _
 from swarm.leaving import GRACE
 from swarm.logging.startup_timer import StartupTimer
@@ -41,8 +42,6 @@ if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be repo
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
 TRY_EVERY = 30.0  # seconds between two tries after a pause, at least
-
-Volunteer = tuple[HubToken | None, str | None]  # the token to show, or the name to use
 
 
 @dataclass(frozen=True)

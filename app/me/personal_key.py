@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.join.admission import warning_about_token
 from app.join.background.page_orders import FILE_NAME, kept_pass
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import check_token, find_token
 from app.join.peer_folder import IDENTITY, peer_folders
 from app.join.problems import JoinProblem, ProblemKind
+from app.join.volunteer import warning_about_token
 from swarm.access.key_messages import KeyAnswer, KeyRequest, to_sign
 from swarm.access.passes import PassRefused, read_pass
 from swarm.errors import StorageError

@@ -9,11 +9,11 @@ from typing import Any
 
 from app.installation import installation
 from app.join.address import coordinator_url
-from app.join.admission import warning_about_token
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, check_token, how_to_make
 from app.join.peer_folder import HOME, PAUSE, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
+from app.join.volunteer import warning_about_token
 from app.service.service import Service, kept_environment
 from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
 from swarm.access.user_names import is_one_line

@@ -18,10 +18,10 @@ from app.doctor.machine import TokenSeen, look_for_token, try_to_write
 from app.doctor.observing import Observed, RunSeen, ask_for_pass, observe, why_not_ask
 from app.doctor.peer_process import PassSeen, PeerSeen, look_at_passes, look_at_peer, look_at_torch
 from app.doctor.results import Check, Mark, TooLate
-from app.join.admission import user_name
 from app.join.hub_token import HubToken
 from app.join.peer_folder import IDENTITY, PEERS
 from app.join.problems import JoinProblem, ProblemKind
+from app.join.volunteer import user_name
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
 from swarm.identity import load_identity

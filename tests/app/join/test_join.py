@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from app.join.admission import _claim, warning_about_token, who
-from app.join.coordinator_client import Access
+from app.join.admission import _claim
 from app.join.join import JoinOptions, _view, join
 from app.join.peer_folder import IDENTITY, free_folders
-from app.join.problems import ProblemKind, one_line
+from app.join.problems import ProblemKind
 from swarm.access.notices import Notices
 from swarm.errors import StorageError, SwarmError
 from swarm.logging import logs
@@ -30,7 +29,6 @@ from tests.trainer.console.test_view import VIEW
 from trainer.options import VolunteerOptions
 
 SECRET = "hf_very_secret"
-OPEN, CLOSED = Access(open=True), Access(open=False)
 MINE = {"name": "alice", "auth": {"accessToken": {"role": "read"}}}
 
 
@@ -181,40 +179,6 @@ def test_a_log_is_no_live_view_whatever_is_to_be_coloured(
         assert capsys.readouterr().out.startswith("global step 1,234 of 125,000 | ")
 
 
-def test_an_open_run_wants_a_name_alone(monkeypatch: pytest.MonkeyPatch):
-    assert who(OPEN, "bob") == (None, "bob")
-    monkeypatch.setattr("getpass.getuser", lambda: "carol")
-    assert who(OPEN, None) == (None, "carol")
-
-
-def test_an_open_run_goes_without_the_hub(hub: StandIn, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HF_TOKEN", SECRET)
-    hub.close()
-    assert who(OPEN, None)[0] is None
-
-
-def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.join.hub_token._has_terminal", lambda: False)
-    with raises_problem(ProblemKind.TOKEN_MISSING):
-        who(CLOSED, "bob")
-
-
-@pytest.mark.parametrize(
-    ("access", "name", "url", "warned"),
-    [
-        (CLOSED, None, "http://192.0.2.1:8080", True),
-        (CLOSED, None, "https://run.example.org", False),
-        (CLOSED, None, "http://127.0.0.1:8080", False),
-        (OPEN, "bob", "http://192.0.2.1:8080", False),
-        (OPEN, None, "http://192.0.2.1:8080", True),
-    ],
-)
-def test_a_token_that_could_be_read_on_its_way_is_warned_of(access: Access, name: str | None, url: str, warned: bool):
-    said = warning_about_token(access, name, url)
-    assert (said is not None) == warned
-    assert said is None or (url in said and "https" in said)
-
-
 def test_a_strong_token_does_not_reach_the_coordinator(
     opened: StandIn, hub: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -223,18 +187,6 @@ def test_a_strong_token_does_not_reach_the_coordinator(
     with raises_problem(ProblemKind.TOKEN_TOO_STRONG):
         join(opened.url, options(tmp_path))
     assert not any(heard.bearer for heard in opened.heard)
-
-
-@pytest.mark.parametrize("name", ["", " ", "x" * 41, "a\nb"])
-def test_odd_names_are_refused(name: str):
-    with raises_problem(ProblemKind.BAD_NAME):
-        who(OPEN, name)
-
-
-def test_names_in_other_scripts_are_names():
-    for name in ("ক্\u200cষ", "র\u200d্যানা", "Ana María", "👩\u200d🚀"):  # with joiners, which are not printable
-        assert who(OPEN, name) == (None, name)
-        assert one_line(f"The leaderboard calls you\n~{name}.") == f"The leaderboard calls you ~{name}."
 
 
 def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:
