@@ -6,20 +6,23 @@ a `HubToken` nor any message shows it.
 
 import getpass
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from app.join.address import is_loopback
 from app.join.problems import JoinProblem, ProblemKind, certificates_problem
-from swarm.language import _
+from swarm.language import _, mark
 from swarm.secret_variables import hide, hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 PATIENCE = 15.0  # seconds to wait for the Hub
+SAVED = mark("the saved login")  # a source
 LONGEST = 4096  # characters; some kinds of tokens are long
 
 
@@ -36,16 +39,22 @@ def how_to_make() -> str:
     return _("make one at {page}: Create new token, Fine-grained, no box ticked").format(page=TOKEN_PAGE)
 
 
+def login_command() -> str:
+    """What a person types to save a login; where join.sh has installed the program, no search path has this command."""
+    return shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
+
+
 def find_token() -> HubToken | None:
-    """The token of HF_TOKEN or of the saved login, if there is one.
+    """The token of a variable or of the saved login, if there is one.
 
     Raises:
         JoinProblem: it cannot be a token.
     """
-    if given := secret("HF_TOKEN"):
-        return _token(given, "HF_TOKEN")
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if given := secret(name):
+            return _token(given, name)
     saved = hub_token()
-    return _token(saved, _("the saved login")) if saved else None
+    return _token(saved, _(SAVED)) if saved else None
 
 
 def ask_for_token() -> HubToken:
@@ -85,7 +94,7 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
     Raises:
         JoinProblem: the Hub does not know the token or does not answer, or the token may write.
     """
-    answer = _whoami(token)
+    answer = _whoami(token, notebook=notebook)
     may = what_it_may_change(answer)
     if may and not allow_write:
         raise JoinProblem(
@@ -140,7 +149,18 @@ def _token(text: str, source: str) -> HubToken:
     return HubToken(text, source)
 
 
-def _whoami(token: HubToken) -> Mapping[str, Any]:
+def _how_to_replace(token: HubToken, *, notebook: bool) -> str:
+    """Where a new token comes from, and where to put it so that it is found in place of this one."""
+    if notebook:
+        told = _("{how}, then type it here, or keep it as the secret HF_TOKEN")
+    elif token.source == _(SAVED):
+        told = _("{how}, then log in with it: `{command}`")
+    else:
+        told = _("{how}, `export HF_TOKEN=hf_...`, then try again")
+    return told.format(how=how_to_make(), command=login_command())
+
+
+def _whoami(token: HubToken, *, notebook: bool) -> Mapping[str, Any]:
     hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     try:
         # not through huggingface_hub, which has no timeout here
@@ -154,8 +174,8 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
         if response.status_code in (401, 403):
             raise JoinProblem(
                 ProblemKind.TOKEN_REJECTED,
-                _("the Hub does not accept the token from {source}; {how}").format(
-                    source=token.source, how=how_to_make()
+                _("the Hub does not accept the token from {source}, which may have expired; {how}").format(
+                    source=token.source, how=_how_to_replace(token, notebook=notebook)
                 ),
             )
         answer = response.raise_for_status().json()

@@ -8,7 +8,10 @@ from swarm.language import SOURCE, _, current, mark
 # a coordinator gives its reasons in English; these say what is the matter
 REASONS = {
     Refusal.TOKEN_MISSING: mark("this run asks who you are; show a Hugging Face token, one without any permission"),
-    Refusal.TOKEN_REJECTED: mark("your Hugging Face token was not accepted; make another one"),
+    Refusal.TOKEN_REJECTED: mark(
+        "your Hugging Face token was not accepted; make another one, and log in with it (`hf auth login`) or set "
+        "HF_TOKEN to it"
+    ),
     Refusal.NOT_ALLOWED: mark("this run does not let you in; ask the organizer to add you"),
     Refusal.BANNED: mark("the organizer has banned you from this run; ask the organizer why"),
     Refusal.WRONG_VERSION: mark(

@@ -1,7 +1,6 @@
 """From a link and options of `sahaj join` to a service, once they are known to be good."""
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from app.installation import installation
 from app.join.address import coordinator_url
 from app.join.coordinator_client import CoordinatorClient
-from app.join.hub_token import HubToken, check_token, how_to_make
+from app.join.hub_token import SAVED, HubToken, check_token, how_to_make, login_command
 from app.join.peer_folder import HOME, PAUSE, cache_folder, name_of
 from app.join.problems import JoinProblem, ProblemKind
 from app.join.volunteer import warning_about_token
@@ -74,17 +73,16 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
     if run.access.open and (name is not None or saved is None):
         return
     if saved is None:
-        login = shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
             _(
                 "{link}: this run needs a Hugging Face token, and a service cannot ask for one; log in once with "
                 "`{command}` and a token without permissions ({how}), then install again"
-            ).format(link=link, command=login, how=how_to_make()),
+            ).format(link=link, command=login_command(), how=how_to_make()),
         )
     if warning := warning_about_token(run.access, name, client.base):
         say(warning)
-    check_token(HubToken(saved, _("the saved login")), allow_write=allow_write_token)
+    check_token(HubToken(saved, _(SAVED)), allow_write=allow_write_token)
 
 
 def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:

@@ -26,9 +26,12 @@ def account(role: str | None, **fine_grained: Any) -> dict[str, Any]:
 def test_the_environment_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "no-token").write_text("hf_saved")
     saved = find_token()
+    monkeypatch.setenv("HUGGING_FACE_HUB_TOKEN", "hf_old_name")
+    older = find_token()
     monkeypatch.setenv("HF_TOKEN", f" {SECRET}\n")
     given = find_token()
     assert saved and (saved.value, saved.source) == ("hf_saved", "the saved login")
+    assert older and (older.value, older.source) == ("hf_old_name", "HUGGING_FACE_HUB_TOKEN")
     assert given and (given.value, given.source) == (SECRET, "HF_TOKEN")
 
 
@@ -102,8 +105,13 @@ def test_a_strong_token_is_refused_unless_insisted(hub: StandIn):
 
 def test_the_hub_does_not_know_the_token(hub: StandIn):
     hub.answers["GET /api/whoami-v2"] = Answer(401, {"error": "Invalid credentials"})
-    with raises_problem(ProblemKind.TOKEN_REJECTED, match="saved login"):
-        check_token(HubToken(SECRET, "the saved login"), allow_write=False)
+    saved, given = HubToken(SECRET, "the saved login"), HubToken(SECRET, "HF_TOKEN")
+    with raises_problem(ProblemKind.TOKEN_REJECTED, match=r"saved login.*log in with it: `\S+/hf auth login`"):
+        check_token(saved, allow_write=False)
+    with raises_problem(ProblemKind.TOKEN_REJECTED, match=r"`export HF_TOKEN=hf_\.\.\.`"):  # it goes before the login
+        check_token(given, allow_write=False)
+    with raises_problem(ProblemKind.TOKEN_REJECTED, match="type it here, or keep it as the secret HF_TOKEN$"):
+        check_token(given, allow_write=False, notebook=True)
 
 
 @pytest.mark.parametrize("answer", [Answer(500, "oops"), Answer(200, "<html>"), Answer(200, "[]"), Answer(302, "")])
