@@ -22,7 +22,7 @@ from app.join.background.spot_notice import SpotNotice
 from app.join.coordinator_client import CoordinatorClient
 from app.join.hub_token import HubToken, check_token, find_token
 from app.join.manifest import check_own_text, read_manifest
-from app.join.peer_folder import free_folders
+from app.join.peer_folder import free_folders, in_use, peer_folders
 from app.join.problems import PASSING, JoinProblem, one_line
 from app.join.volunteer import Volunteer, identify
 from swarm.language import _
@@ -85,6 +85,13 @@ def join(url: str, options: JoinOptions) -> None:
         with CoordinatorClient(url) as client:
             # a link, a name, a token or a text that cannot be used: said before hours of waiting
             volunteer = None if came_back else _identify(client, options, timer, view.message)
+            if not came_back and options.state is None and any(map(in_use, peer_folders(client.base))):
+                view.message(
+                    _(
+                        "Another session of this run is already running on this machine; this one joins as a further "
+                        "peer. To have one only, press Ctrl-C."
+                    )
+                )
             folder = next(_folders(options, client.base))  # by the link to which the coordinator has redirected
             page = PageOrders(client.base, folder / page_orders.FILE_NAME)
             watch = long_pauses.watch_for(

@@ -14,7 +14,7 @@ import pytest
 
 from app.join.admission import _claim
 from app.join.join import JoinOptions, _view, join
-from app.join.peer_folder import IDENTITY, free_folders
+from app.join.peer_folder import IDENTITY, free_folders, name_of
 from app.join.problems import ProblemKind
 from swarm.access.notices import Notices
 from swarm.errors import StorageError, SwarmError
@@ -167,6 +167,16 @@ def be_a_peer(place: Path, name: str) -> None:
     identity = _claim(itertools.chain([first], free), print)
     (place / f"{name}.is").write_text(identity.path.parent.name)
     wait_until(lambda: told_by_both("is"), "both are peers")
+
+
+def test_a_session_beside_another_one_says_that_it_is_a_further_peer(
+    opened: StandIn, trained: Trained, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for told, folder in ((False, name_of(opened.url)), (True, f"{name_of(opened.url)}-2")):  # the first keeps its lock
+        join(opened.url, options(tmp_path, name="asha", state=None))
+        assert trained.calls[-1][1].identity.path.parent.name == folder
+        said = " ".join(capfd.readouterr().out.split())
+        assert ("Another session of this run is already running on this machine;" in said) == told
 
 
 @pytest.mark.parametrize("service", [True, False])
