@@ -18,6 +18,8 @@ from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
 from swarm.access.user_names import is_one_line
 from swarm.errors import SahajError
 from swarm.language import _, speak
+from trainer.pausing.machine import Machine
+from trainer.pausing.wishes import When, Wishes
 
 OWN = {"state": "--state", "pause_file": "--pause-file", "notebook": "--notebook"}  # options that it sets, or has not
 STOPS_WITHIN = 30  # seconds after those of --grace
@@ -93,6 +95,7 @@ def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:
     if data is not None and not data.is_absolute():
         told = _("--data {data}: a service starts in another folder; give the full path, {path}")
         raise SahajError(told.format(data=data, path=data.absolute()))
+    Machine(Wishes(when=options.get("when") or When())).check()  # a service would find it out at each start
     for argument in arguments:
         if not is_one_line(argument):
             told = _("{argument}: contains characters that a service cannot take; leave them out")

@@ -73,7 +73,9 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     assert "no service of any run is installed" in machine.sahaj("service", "status").stderr
 
 
-def test_what_cannot_be_a_service_is_said_in_one_line(machine: Machine, coordinator: StandIn):
+def test_what_cannot_be_a_service_is_said_in_one_line(
+    machine: Machine, coordinator: StandIn, monkeypatch: pytest.MonkeyPatch
+):
     def problem(*arguments: str) -> str:
         done = machine.sahaj("service", *arguments)
         assert done.returncode not in (0, 2) and done.stderr.count("\n") == 1, done.stderr
@@ -83,6 +85,10 @@ def test_what_cannot_be_a_service_is_said_in_one_line(machine: Machine, coordina
     assert f"give the full path, {Path('texts').absolute()}" in problem("install", coordinator.url, "--data", "texts")
     assert "auth login` and a token without permissions" in problem("install", coordinator.url)
     assert f"no service of {coordinator.url} is installed" in problem("pause", coordinator.url)
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={machine.folder}/no-bus")
+    idle = machine.sahaj("service", "install", coordinator.url, "--when", "idle+night")
+    assert idle.returncode == 2 and "this machine does not tell whether somebody uses it; name hours" in idle.stderr
+    assert idle.stderr.count("\n") == 1
     machine.have_bus(False)
     without = problem("install", coordinator.url, "--name", "Asha Rao")
     assert "No medium found" in without
