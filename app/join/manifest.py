@@ -15,7 +15,7 @@ import yaml
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import TOKENIZER_SUFFIXES, Manifest, TokenizerFile
 from swarm.errors import DataError, RunFileError
-from swarm.files import lookup_errors, remove_partials, write_file
+from swarm.files import lookup_errors, remove_partials, storage_errors, write_file
 from swarm.language import _
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 from swarm.run_file.strict_yaml import read_yaml
@@ -70,12 +70,13 @@ def write_manifest(manifest: Manifest, run: RunFile, folder: Path, fetch: Fetch)
 
     Raises:
         JoinProblem: a file is not what the manifest announces, or the coordinator does not answer.
-        StorageError: a file cannot be written.
+        StorageError: a file cannot be written or removed.
     """
     tokenizer = (folder / TOKENIZER).absolute()
-    if tokenizer.is_dir():
-        remove_partials(tokenizer)
-        _remove_others(tokenizer, {file.name for file in _needed(manifest)})
+    with storage_errors(tokenizer):
+        if tokenizer.is_dir():
+            remove_partials(tokenizer)
+            _remove_others(tokenizer, {file.name for file in _needed(manifest)})
     for file in _needed(manifest):
         if not _is_there(tokenizer / file.name, file):
             write_file(tokenizer / file.name, _fetch_verified(file, fetch))

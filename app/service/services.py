@@ -10,14 +10,14 @@ from typing import Any
 
 from app.installation import command
 from app.join.address import coordinator_url
-from app.join.peer_folder import PAUSE, cache_folder, in_use, name_of
+from app.join.peer_folder import PAUSE, cache_folder, in_use, is_file, name_of
 from app.service.launchd import Launchd
 from app.service.service import State
 from app.service.service_options import check_login, service_for
 from app.service.start_script import by_hand, ended
 from app.service.systemd import Systemd, lingers
 from app.startup import INTERRUPTED
-from swarm.errors import SahajError
+from swarm.errors import SahajError, StorageError
 from swarm.files import write_file
 from swarm.language import _
 from swarm.logging import logs
@@ -77,7 +77,7 @@ def status(url: str | None, say: Say) -> None:
     for name, folder in _chosen(manager, url).items():
         state = manager.state(name)
         say(f"{name}: {described(state)}")
-        if (folder / PAUSE).exists():
+        if is_file(folder / PAUSE):
             say("  " + _("you have paused it: `sahaj service resume` goes on"))
         if line := manager.last_line(name):  # also of one that has ended: launchd does not tell why
             say(f"  {line}")
@@ -114,7 +114,7 @@ def pause(url: str | None, say: Say) -> None:
 def resume(url: str | None, say: Say) -> None:
     """End that pause."""
     for name, folder in _chosen(manager_of_this_machine(), url).items():
-        (folder / PAUSE).unlink(missing_ok=True)
+        _end_pause(folder / PAUSE)
         say(_("{service}: goes on.").format(service=name))
 
 
@@ -123,8 +123,16 @@ def remove(url: str | None, say: Say) -> None:
     manager = manager_of_this_machine()
     for name, folder in _chosen(manager, url).items():
         manager.remove(name)
-        (folder / PAUSE).unlink(missing_ok=True)
+        _end_pause(folder / PAUSE)
         say(_("{service}: removed. {folder} stays; `sahaj leave` removes it.").format(service=name, folder=folder))
+
+
+def _end_pause(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        told = _("{file}: could not be removed ({reason}); remove it by hand")
+        raise StorageError(told.format(file=file, reason=error.strerror or error)) from None
 
 
 def refuse_to_leave(url: str | None) -> None:

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
-from app.join.manifest import LARGEST_FILE, LONGEST_RUN_FILE, check_own_text, folder_name, read_manifest, write_manifest
+from app.join.manifest import (
+    LARGEST_FILE,
+    LONGEST_RUN_FILE,
+    TOKENIZER,
+    check_own_text,
+    folder_name,
+    read_manifest,
+    write_manifest,
+)
 from app.join.problems import ProblemKind
 from swarm.access.join_messages import Manifest, TokenizerFile
-from swarm.errors import DataError
+from swarm.errors import DataError, StorageError
 from swarm.language import VARIABLE
 from tests.app.join.conftest import RUN
 from tests.support.problems import raises_problem
@@ -60,6 +68,18 @@ def test_only_what_is_absent_or_different_is_fetched(tmp_path: Path):
     write_manifest(manifest(), read_manifest(manifest()), tmp_path, served)
     assert served.fetched == ["tokenizer.json"]
     assert sorted(path.name for path in tokenizer.iterdir()) == sorted(FILES)
+
+
+def test_a_tokenizer_folder_that_cannot_be_changed_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_manifest(manifest(), read_manifest(manifest()), tmp_path, Served())
+    (tmp_path / TOKENIZER / "of-an-earlier-one.json").touch()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StorageError, match=r"/tokenizer: could not be saved \(Permission denied\); choose another"):
+        write_manifest(manifest(), read_manifest(manifest()), tmp_path, Served())
 
 
 def test_programs_and_other_files_are_not_fetched(tmp_path: Path):

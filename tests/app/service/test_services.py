@@ -64,6 +64,12 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     ]
     assert machine.sahaj("service", "resume", link).returncode == 0 and not (folder / "pause").exists()
 
+    (folder / "pause").mkdir()
+    stuck = machine.sahaj("service", "resume", link)
+    assert stuck.returncode == 6 and f"{folder}/pause: could not be removed (" in stuck.stderr
+    assert stuck.stderr.endswith("remove it by hand\n") and stuck.stderr.count("\n") == 1
+    (folder / "pause").rmdir()
+
     left = machine.sahaj("leave", link, "--yes")
     assert left.returncode == 1 and "a service trains there; `sahaj service remove` first" in left.stderr
     machine.calls()
