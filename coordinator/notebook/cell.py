@@ -4,6 +4,7 @@ NAME = ""  # @param {type:"string", placeholder:"only for an open run; otherwise
 
 import hashlib
 import importlib.metadata
+import ipaddress
 import os
 import re
 import runpy
@@ -29,8 +30,7 @@ def python_with_program(url: str) -> str:
     """The Python that has the program: this one, or a virtual environment that sees what the platform has."""
     if not SHA256 and installed(PROGRAM) == VERSION:  # of a pinned one the version alone says too little
         return sys.executable
-    private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
-    if not SHA256 and not private:
+    if not SHA256 and not is_private(url):
         told = _(
             "{url} is not encrypted: its program may be replaced on the way. Ask for an https link, or, in a network "
             "that you trust, use {url}/join.ipynb."
@@ -55,6 +55,15 @@ def python_with_program(url: str) -> str:
     run(*install)  # and what it needs
     ready.touch()
     return str(python)
+
+
+def is_private(url: str) -> bool:
+    """Whether the connection is encrypted, or within this machine, as `sahaj join` would see it."""
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
 
 
 def kernel_of(python: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.join.address import coordinator_url
+from app.join.address import coordinator_url, is_private
 from coordinator.notebook.build import CELL, code
 from coordinator.notebook.wheel import Program, this_program
 from swarm.version import DISTRIBUTION
@@ -190,6 +190,16 @@ def test_a_link_is_completed_as_joining_completes_it(link: str) -> None:
     cell: dict[str, Any] = {}
     exec(CELL.read_text().removesuffix("main()\n"), cell)
     assert cell["whole_link"](f"{link}/") == coordinator_url(f"{link}/")
+
+
+@pytest.mark.parametrize(
+    "machine", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]:80", "192.0.2.1", "[2001:db8::1]", "a"]
+)
+@pytest.mark.parametrize("scheme", ["http", "https", "HTTPS"])
+def test_a_connection_is_private_where_joining_takes_it_for_private(scheme: str, machine: str) -> None:
+    cell: dict[str, Any] = {}
+    exec(CELL.read_text().removesuffix("main()\n"), cell)
+    assert cell["is_private"](f"{scheme}://{machine}") == is_private(coordinator_url(f"{scheme}://{machine}"))
 
 
 def test_the_program_that_a_coordinator_really_offers_is_installed_and_starts(
