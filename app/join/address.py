@@ -11,6 +11,7 @@ from swarm.hosts import is_this_machine
 from swarm.language import _
 
 OF_A_LINK = re.compile(r"(/join\.(sh|ipynb))?/*$")  # what people paste with it
+PEER_ADDRESS = ("/ip4/", "/ip6/", "/dns")  # how multiaddrs begin
 LETTER = r"[\w\u0080-\U0010ffff]"  # vowel signs, as in বাংলা, are not in \w
 HOST = re.compile(rf"{LETTER}(-|{LETTER})*(\.{LETTER}(-|{LETTER})*)*\.?")
 
@@ -28,7 +29,7 @@ def coordinator_url(given: str) -> str:
     if Path(text).suffix in (".yaml", ".yml"):
         reason = _("{given}: this is a run file; give the run's link instead").format(given=one_line(text))
         raise JoinProblem(ProblemKind.BAD_URL, reason)
-    if text.startswith("/"):
+    if text.startswith(PEER_ADDRESS):
         raise JoinProblem(
             ProblemKind.BAD_URL,
             _("{given}: not a URL but a peer's address; give the run's link, as {example}").format(
@@ -38,7 +39,7 @@ def coordinator_url(given: str) -> str:
     parts = _split(text if "://" in text else f"//{text}", given)
     host = parts.hostname or ""
     is_address = _is_address(host)
-    is_host = is_address or HOST.fullmatch(host) is not None
+    is_host = is_address or (HOST.fullmatch(host) is not None and host not in ("http", "https"))  # from http:/host
     if parts.scheme not in ("", "http", "https") or not is_host or "@" in parts.netloc:
         raise _not_a_url(given)
     port = _port(parts, given)

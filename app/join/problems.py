@@ -14,6 +14,7 @@ import httpx
 
 from app.installation import command
 from swarm.errors import NotJoined, SahajError, in_a_line
+from swarm.hosts import is_this_machine
 from swarm.language import _
 from trainer.console.terminal_text import printable
 
@@ -113,7 +114,7 @@ def explain(url: str, error: Exception, proxy: str = "") -> JoinProblem:
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return JoinProblem(ProblemKind.TLS, f"{url}: {_explain_tls(cause, url)}")
-    kind, reason = _explain_http(error, causes)
+    kind, reason = _explain_http(url, error, causes)
     return JoinProblem(kind, f"{url}: {reason}")
 
 
@@ -159,10 +160,9 @@ def _explain_name(error: socket.gaierror) -> str:
     return _("no such host; check the link for typing mistakes, and that you are online")
 
 
-def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
+def _explain_http(url: str, error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = _("nothing is listening there; check the port, or try again when the coordinator is running")
-        return ProblemKind.COORDINATOR_AWAY, reason
+        return ProblemKind.COORDINATOR_AWAY, _explain_refusal(url)
     if any(isinstance(cause, OSError) and cause.errno in NO_ROUTE for cause in causes):
         reason = _(
             "no network route to it from this machine; check that you are online, and check the VPN if you use one"
@@ -179,6 +179,21 @@ def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[Proble
     last = one_line(str(causes[-1])) or type(error).__name__
     reason = _("the coordinator cannot be reached ({reason}); try again later").format(reason=last)
     return ProblemKind.COORDINATOR_AWAY, reason
+
+
+def _explain_refusal(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.port is None:
+        reason = _(
+            "nothing is listening there at port {port}, to which a link without a port leads; check the link, or try "
+            "again when the coordinator is running"
+        ).format(port=443 if parts.scheme == "https" else 80)
+    else:
+        reason = _("nothing is listening there; check the port, or try again when the coordinator is running")
+    if is_this_machine(parts.hostname or ""):
+        told = _("{reason}; the link leads to this machine itself, so if the coordinator is elsewhere, ask for another")
+        return told.format(reason=reason)
+    return reason
 
 
 def _explain_tls(error: ssl.SSLError, url: str) -> str:

@@ -45,9 +45,11 @@ def test_a_url_is_made_whole(given: str, meant: str):
         "example.org:0",
         "http://exa\x1bmple.org",
         "http://[::1",
+        "http:/192.0.2.1:8080",
         "-?-",
         "/ip4/127.0.0.1/tcp/31337/p2p/Qm",
         "runs/demo.yaml",
+        "/home/asha/link",
     ],
 )
 def test_what_is_no_url_is_refused_in_one_line(given: str):
@@ -55,6 +57,7 @@ def test_what_is_no_url_is_refused_in_one_line(given: str):
         coordinator_url(given)
     assert str(problem.value).isprintable()
     assert problem.value.exit_status == 20
+    assert ("a peer's address" in str(problem.value)) == given.startswith("/ip4/")
 
 
 def test_who_can_read_a_connection():

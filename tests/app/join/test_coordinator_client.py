@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from app.join.background.pass_renewal import CoordinatorContact
 from app.join.coordinator_client import LONGEST_ANSWER, CoordinatorClient
 from app.join.hub_token import HubToken, check_token
-from app.join.problems import LONGEST_LINE, ProblemKind
+from app.join.problems import LONGEST_LINE, ProblemKind, explain
 from swarm.access.join_messages import JoinRequest, Refusal
 from tests.app.join.conftest import refused
 from tests.app.join.stand_in import OPEN_RUN, Answer, StandIn
@@ -97,7 +97,13 @@ def test_an_answer_that_breaks_off(server: StandIn):
 def test_nobody_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        expect(f"http://127.0.0.1:{taken.getsockname()[1]}", ProblemKind.COORDINATOR_AWAY, "nothing is listening")
+        link = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        expect(link, ProblemKind.COORDINATOR_AWAY, "the link leads to this machine itself")
+
+
+def test_a_link_without_a_port_is_told_which_one_it_means():
+    said = str(explain("http://192.0.2.1", ConnectionRefusedError()))
+    assert said.startswith("http://192.0.2.1: nothing is listening there at port 80,") and "itself" not in said
 
 
 def test_no_answer_in_time(server: StandIn):
