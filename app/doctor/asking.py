@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from app.doctor.results import TooLate
 from swarm.errors import SahajError
 
+ENDS_WITHIN = 3.0  # seconds for a process that is asked no more
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ class Broken(SahajError):
 
 
 class PeerProcess:
-    """The process, which is started at once and killed in the end."""
+    """The process, which is started at once and ends with the block, killed if it hangs."""
 
     def __init__(self) -> None:
         fresh = multiprocessing.get_context("spawn")
@@ -41,6 +43,9 @@ class PeerProcess:
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._questions.close()
+        if error is None and not self._late:  # by itself: of one that is killed Python says that it leaks semaphores
+            self._process.join(ENDS_WITHIN)
         self._process.kill()
         self._process.join()
 

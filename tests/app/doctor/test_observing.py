@@ -103,6 +103,7 @@ def test_ctrl_c_ends_this_process_alone():
     with PeerProcess() as process:
         assert process.ask(time.monotonic() + PATIENCE, signal.getsignal, signal.SIGINT) == signal.SIG_IGN
         assert signal.getsignal(signal.SIGINT) == here
+    assert process._process.exitcode == 0, "it was not killed, which leaks the semaphores that its libraries have made"
 
 
 def test_a_torch_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
