@@ -197,9 +197,9 @@ def test_where_nobody_can_be_asked_a_line_says_where_to_put_the_token(
         kernel.join(picky, coordinator(False))
 
 
-def interrupt_once_it_is_heard(before: object, ready: Path | None = None) -> None:
-    """As somebody does who presses the button, once that file is there; earlier it would end the tests."""
-    while signal.getsignal(signal.SIGINT) is before or not (ready is None or ready.exists()):
+def interrupt_once_it_is_heard(before: object, shown: threading.Event | None = None) -> None:
+    """As somebody does who presses the button, once a page is shown; earlier it would end the tests."""
+    while signal.getsignal(signal.SIGINT) is before or not (shown is None or shown.is_set()):
         time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -214,21 +214,21 @@ def test_an_interrupt_before_the_peer_has_begun_ends_it_quietly(capfd: pytest.Ca
 
 
 def test_an_interrupt_reaches_the_peer_once_and_what_it_says_then_is_shown(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready = tmp_path / "ready"
+    shown = threading.Event()
+    monkeypatch.setattr("IPython.display.DisplayHandle.update", lambda *_, **__: shown.set())
     program = (
-        "import json, pathlib, signal, time\n"
+        "import json, signal, time\n"
         "asked = []\n"
         "signal.signal(signal.SIGINT, lambda *_: asked.append(1))\n"
         "print(json.dumps({'text/plain': 'page'}), flush=True)\n"
-        f"pathlib.Path({str(ready)!r}).touch()\n"
         "while not asked: time.sleep(0.05)\n"
         "time.sleep(1)\n"
         "print('asked', len(asked))\n"
     )
     peer = kernel.start([sys.executable, "-c", program], "")
     before = signal.getsignal(signal.SIGINT)
-    threading.Thread(target=interrupt_once_it_is_heard, args=(before, ready)).start()
+    threading.Thread(target=interrupt_once_it_is_heard, args=(before, shown)).start()
     assert kernel.show(peer) == 0
     assert "asked 1" in capfd.readouterr().out
