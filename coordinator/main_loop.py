@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from swarm.version import program_version
 
 POLL_EVERY = 1.0  # seconds between two readings of the swarm's records
 LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails
+TELL_AGAIN = 600.0  # seconds after which a problem that lasts is told once more
 
 
 class CoordinatorLoop:
@@ -68,6 +70,7 @@ class CoordinatorLoop:
         self._turned = 0.0  # unix time, seconds: when the last turn began
         self._clock_set_by = 0.0  # seconds, as last reported
         self._samples = context.ledger.totals().samples  # as last read
+        self._told: dict[tuple[Callable[[], object], str], float] = {}  # problems that last, and when they were told
 
     def work(self) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
@@ -225,19 +228,33 @@ class CoordinatorLoop:
         try:
             task()
         except SahajError as error:
-            self._context.say(f"problem: {error}")
+            self._report(task, str(error))
             if isinstance(error, LedgerBroken):
                 # at the next start its copy takes its place, and the log has the rest
                 self._stop.fail(error.exit_status)
             return False
         except Exception as error:
             log_failure(error, "an error in the coordinator's main loop; it will be tried again")
-            self._context.say(
-                "problem: the coordinator's main loop met an error and will try again "
-                f"({type(error).__name__}: {error}); if this repeats, see the log and report it"
+            self._report(
+                task,
+                "the coordinator's main loop met an error and will try again "
+                f"({type(error).__name__}: {error}); if this repeats, see the log and report it",
             )
             return False
+        if self._told:
+            left = {key: when for key, when in self._told.items() if key[0] != task}
+            if left != self._told and task == self._keep_ledger:
+                self._context.say("The ledger is up to date again.")
+            self._told = left
         return True
+
+    def _report(self, task: Callable[[], object], problem: str) -> None:
+        """Tell the organizer of a problem, but not at each try of the task that has it."""
+        now = time.monotonic()
+        self._told = {key: when for key, when in self._told.items() if now < when + TELL_AGAIN}
+        if (task, problem) not in self._told:
+            self._told[task, problem] = now
+            self._context.say(f"problem: {problem}")
 
 
 def is_due(step: int, last: int, every: int, total: int) -> bool:

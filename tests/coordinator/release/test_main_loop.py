@@ -58,13 +58,15 @@ def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
 def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("coordinator.main_loop.LONGEST_PAUSE", 0.05)
     said = list[str]()
     context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
-    known, is_away = ledger.totals().samples, threading.Event()
+    known, is_away, failed = ledger.totals().samples, threading.Event(), threading.Semaphore(0)
 
     def may_fail(work: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **more: Any) -> Any:
             if is_away.is_set():
+                failed.release()
                 raise LedgerError("ledger postgresql://host/db: connection refused; see that it can be reached")
             return work(*arguments, **more)
 
@@ -79,9 +81,15 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
         swarm.step = 2
         wait_for(said, "global step 2: saved")
         assert 2 not in {one.step for one in ledger.evaluations()}
+        assert all(failed.acquire(timeout=PATIENCE) for _ in range(10))
+        problem = "problem: ledger postgresql://host/db: connection refused; see that it can be reached"
+        assert said.count(problem) == 1
+        monkeypatch.setattr("coordinator.main_loop.TELL_AGAIN", 0.0)
+        wait_until(lambda: said.count(problem) > 1, "the problem again")
+        assert "The ledger is up to date again." not in said
         is_away.clear()
         wait_until(lambda: 2 in {one.step for one in ledger.evaluations()}, "the evaluation of the outage")
-    assert any(line.startswith("problem: ledger postgresql://host/db: connection refused") for line in said)
+        wait_for(said, "The ledger is up to date again.")
     newest = list_checkpoints(context.checkpoints)[-1].state
     assert newest.step == 2 and newest.eval_loss is not None and newest.samples == known
 
