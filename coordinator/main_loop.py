@@ -27,7 +27,7 @@ from coordinator.state_folder import RANDOM
 from coordinator.tracking.tracker import Tracker
 from coordinator.webhooks.news import News
 from swarm import clock
-from swarm.errors import SahajError
+from swarm.errors import SahajError, in_a_line
 from swarm.leaving import Asked
 from swarm.logging.logs import log_failure
 from swarm.version import program_version
@@ -126,7 +126,7 @@ class CoordinatorLoop:
         # another step may have been taken since
         evaluation_due, checkpoint_due = self._due(snapshot.step)
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
-            scores = self._evaluator.evaluate(snapshot, self._goes_on)
+            scores = self._evaluate(snapshot)
             if self._is_undone():
                 return
             self._scores, self._evaluated = scores, snapshot.step
@@ -134,6 +134,20 @@ class CoordinatorLoop:
                 return
         if checkpoint_due:
             self._save(snapshot)
+
+    def _evaluate(self, snapshot: Snapshot) -> Evaluation | None:
+        """None also where that fails, which must not keep the state from being saved."""
+        try:
+            return self._evaluator.evaluate(snapshot, self._goes_on)
+        except Exception as error:
+            log_failure(error, "an evaluation has failed")
+            reason = f"{type(error).__name__}: {in_a_line(error)}"
+            self._context.say(
+                f"problem: global step {snapshot.step} was not evaluated ({reason}), so a checkpoint of it has no "
+                "held-out loss; if this repeats, check data.validation and start the coordinator again, or see the log "
+                "and report it"
+            )
+            return None
 
     def _note_rollback(self) -> None:
         """If the run has gone back to an older state, have what is undone count no longer, and save that state."""

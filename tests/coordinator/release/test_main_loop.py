@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -92,6 +93,23 @@ def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(
         wait_for(said, "The ledger is up to date again.")
     newest = list_checkpoints(context.checkpoints)[-1].state
     assert newest.step == 2 and newest.eval_loss is not None and newest.samples == known
+
+
+def test_a_state_that_cannot_be_evaluated_is_saved_without_a_held_out_loss(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    said = list[str]()
+    context, swarm, held_out = evaluated_at_each_step(run, ledger, tokenizer, tmp_path, said)
+    with monkeypatch.context() as broken:
+        broken.setattr("coordinator.evaluation.evaluator.evaluate", Mock(side_effect=ValueError("nothing is masked")))
+        with Running(context, swarm, tokenizer, held_out):
+            wait_for(said, "global step 1: saved")
+            assert len([line for line in said if line.startswith("problem: ")]) == 1
+            broken.undo()
+            swarm.step = 2
+            wait_for(said, "global step 2: saved")
+    assert said[0].startswith("problem: global step 1 was not evaluated (ValueError: nothing is masked), so ")
+    assert [one.state.eval_loss is None for one in list_checkpoints(context.checkpoints)] == [True, False]
 
 
 def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
