@@ -106,6 +106,7 @@ class _Rollback:
     checkpoint: Path
     hosts_until: float  # Unix time until when hosts are looked for
     versions: dict[Uid, int] | None = None  # of the states to be made; None before hosts were found
+    is_noted: bool = False  # on the disk
 
 
 class ExpertStates:
@@ -189,8 +190,9 @@ class ExpertStates:
         if self._rollback is None:
             return
         note = self._folder / ROLLBACK
-        if not note.exists():
+        if not self._rollback.is_noted:  # the note of an earlier one may be there
             write_file(note, self._rollback.checkpoint.name)
+            self._rollback.is_noted = True
         try:
             if not self._roll_back(self._rollback):
                 return

@@ -150,8 +150,8 @@ class CoordinatorLoop:
             return None
 
     def _note_rollback(self) -> None:
-        """If the run has gone back to an older state, have what is undone count no longer, and save that state."""
-        if (found := self._replica.restored()) is not None:
+        """Each time the run has gone back to an older state, have what is undone not count, and save that state."""
+        while (found := self._replica.restored()) is not None:
             restored, older = found
             checkpoint = self._rollback.note_rollback(restored.step, older)
             if self._experts:

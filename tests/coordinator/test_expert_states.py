@@ -42,13 +42,7 @@ class Kept:
         self.hosts: Any = [SimpleNamespace(holdings=Holdings("host"))]
         collection: Any = SimpleNamespace(files=self.files)
         self.states = ExpertStates(
-            SETTINGS,
-            collection,
-            self._collect,
-            self._close,
-            self.said.append,
-            folder / "experts",
-            lambda: self.hosts,
+            SETTINGS, collection, self._collect, self._close, self.said.append, folder / "experts", lambda: self.hosts
         )
         self.states.start()
 
@@ -302,7 +296,12 @@ def test_a_rollback_that_cannot_be_done_when_the_coordinator_stops_is_told(
 
 def test_a_rollback_that_a_killed_coordinator_had_begun_goes_on_when_it_is_started_again(going_back: Kept):
     going_back.hosts = []
-    going_back.states.follow_rollback()
+    older = going_back.folder / "checkpoints" / "checkpoint-100"
+    earlier = shutil.copytree(older, older.with_name("checkpoint-150"))
+    (earlier / file_names.EXPERTS).unlink()
+    for goal in (earlier, older):  # the run has gone back twice
+        going_back.states.roll_back(goal)
+        going_back.states.follow_rollback()
     assert went_back(going_back) == {A: (0, 8), B: (0, 9)}
     again = Kept(going_back.folder)
     again.files.load()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -261,12 +262,12 @@ def test_what_a_rollback_is_about_to_undo_is_no_checkpoint(
     assert not any("saved" in line for line in said)
 
 
-def test_a_rollback_that_nobody_has_looked_at_when_the_coordinator_stops_is_noted_and_saved(
+def test_rollbacks_that_nobody_has_looked_at_when_the_coordinator_stops_are_noted_and_saved(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, state_folder: Path
 ):
     """Or the checkpoints that it has undone would count again after a restart."""
     swarm: Any = Swarm(build_model(run, tokenizer), step=30, is_proposed=True)
-    noted, restored = list[tuple[int, int]](), [(swarm.snapshot(), 10)]
+    noted, restored = list[tuple[int, int]](), [(replace(swarm.snapshot(), step=31), 20), (swarm.snapshot(), 10)]
 
     def note(step: int, older: int) -> None:
         noted.append((step, older))
@@ -277,5 +278,5 @@ def test_a_rollback_that_nobody_has_looked_at_when_the_coordinator_stops_is_note
     context = RunContext(run, OURS, state_folder, ledger, lambda line: None)
     with Running(context, swarm, tokenizer) as running:
         running.stop.set()
-    assert noted == [(30, 10)]
-    assert [one.step for one in list_checkpoints(context.checkpoints)] == [30]
+    assert noted == [(30, 10), (31, 20)]
+    assert [one.step for one in list_checkpoints(context.checkpoints)] == [30, 31]
