@@ -71,13 +71,17 @@ class CollaborativeOptimizer:
         self._overlap = membership.run.averaging.overlap
         self._connection = Connection(membership)
         self.sessions = self._connection.sessions  # of this peer, one after the other
-        self._first = first
         self._loaded: State | None = None  # what the model has
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
-        self._shell: Shell = self._loop.call(self._begin(applied, audited))
+        self._shell: Shell = self._loop.call(self._begin(applied, first, audited))
 
-    async def _begin(self, applied: Applied, audited: Callable[[Verdict | Comparison], None]) -> Shell:
+    async def _begin(
+        self,
+        applied: Applied,
+        first: Callable[[Layout], State] | None,
+        audited: Callable[[Verdict | Comparison], None],
+    ) -> Shell:
         one, grid = self._membership, Grid(self.layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -98,8 +102,8 @@ class CollaborativeOptimizer:
         planner, me = partial(plan_round, global_step(averaging, grid)), one.new_contact()
         locked = LockedMachine(me, facts, GradientBuffers(grid, compression), planner, one.credentials, groups)
         parameters = [one.detach().cpu() for one in self._parameters]
-        first = self._first or (lambda layout: initial_state(layout, parameters))
-        begin(locked.machine, replay, disk, lambda: first(self.layout))
+        make = first or (lambda layout: initial_state(layout, parameters))
+        begin(locked.machine, replay, disk, lambda: make(self.layout))
         shell = Shell(locked, replay, disk, self._connection, self._aside, applied, audited)
         await self._connection.open(me, shell)
         return shell

@@ -111,6 +111,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         if options.from_hub and newest and (aside := set_older_log_aside(folder / LOG, newest)):
             say(f"The log on the disk is older than the release and was moved to {aside}.")
         replica = Replica(context, dht, identity, model, newest, access)
+        saved = newest.trainer_state.step if newest else -1
+        del newest  # its tensors are large
         with (
             leaving_on_signal(
                 lambda: say("The coordinator had to stop before everything was saved; the newest checkpoint is whole."),
@@ -176,7 +178,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 asked_to_leave,
                 news=news,
                 evaluated=min(max((one.step for one in context.ledger.evaluations()), default=-1), replica.step),
-                saved=min(newest.trainer_state.step, replica.step) if newest else -1,
+                saved=min(saved, replica.step),
             )
             loop_thread = threading.Thread(target=loop.work, name="coordinator-loop")
             if releaser:
