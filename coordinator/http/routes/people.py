@@ -59,19 +59,19 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     markdown = Cached(lambda: _thanks(context, ranking()), CACHE_SECONDS)
 
     def ranked(user: str) -> tuple[int, Leader]:
-        if user not in ranking():
+        if (found := ranking().get(user)) is None:
             raise ProblemFound(Problem.NOT_FOUND, "nobody of that name has taken part in this run")
-        return ranking()[user]
+        return found
 
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
-        return CachedJson(lambda: _person(context, avatars, *ranking()[user]))
+        return CachedJson(lambda: _person(context, avatars, *ranked(user)))
 
     curve = Cached(lambda: _curve(context.ledger), LONG_CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
     def card_of(user: str, language: str) -> Cached[bytes]:
-        return Cached(lambda: _card(context, *ranking()[user], curve(), language), LONG_CACHE_SECONDS)
+        return Cached(lambda: _card(context, *ranked(user), curve(), language), LONG_CACHE_SECONDS)
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer])
     def leaderboard(period: Period = Period.RUN) -> Response:

@@ -66,7 +66,12 @@ def team_routes(context: ServiceContext, avatars: Avatars, holder: KeyHolders) -
 
     @lru_cache(MOST_TEAMS_CACHED)
     def team_of(name: str) -> CachedJson:
-        return CachedJson(lambda: _team(context, avatars, *ranking()[name]))
+        def find() -> TeamAnswer:
+            if (found := ranking().get(name)) is None:  # it has another name since the request came, or was removed
+                raise no_such_team(name)
+            return _team(context, avatars, *found)
+
+        return CachedJson(find)
 
     @router.get("/api/teams", response_model=list[TeamSummary])
     def board(period: Period = Period.RUN) -> Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -164,3 +165,11 @@ def test_an_organizer_renames_and_removes_teams(serve: Serve, report: Report) ->
     assert service.admin("remove-team", name="Stream").status_code == 200
     assert board(service) == []
     assert service.client.get("/api/person", params={"user": "asha"}).json()["samples"] == 124
+
+
+def test_a_team_that_is_removed_while_it_is_looked_up_is_unknown(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = serve(open=True)
+    mine(service, "asha", "POST", name="River", create=True)
+    teams = service.context.ledger.teams
+    monkeypatch.setattr(teams, "board", Mock(side_effect=[teams.board(), []]))
+    assert problem(service.client.get("/api/team", params={"name": "River"})) == (404, "malformed")
