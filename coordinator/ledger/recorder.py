@@ -101,6 +101,7 @@ class Recorder:
     def _enter(self, final: bool) -> int | None:
         """Write one transaction; returns None if more headers are to be entered before the end."""
         self._take_rounds(self._log.applied())
+        self._take_what_was_found()  # also while the ledger is away
         records = admitted(self._sessions(), self._gate)
         fraction = self._run.data.masked_fraction
         reports = session_reports(records)
@@ -115,7 +116,6 @@ class Recorder:
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
         new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
-        self._take_what_was_found()
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from msgspec import structs
@@ -299,6 +299,14 @@ def test_who_is_honest_to_the_coordinator_alone_is_found_by_audits(
     assert recorded._probation.users == {"user-6"}
     assert (number < 2 * ENOUGH_OF_NOISE - 1) == (at_coordinators_part == "noise")
     cast(Mock, recorded._notices).put_on_probation.assert_called_with(frozenset({"user-6"}))
+
+
+def test_who_is_to_be_banned_is_banned_while_the_ledger_is_away(tmp_path: Path, record: Make):
+    recorded = record(ledger := open_ledger("sqlite:///ledger.db", tmp_path))
+    recorded._to_ban = [Flag(LOSS, "eve", "peer", 1, "odd")]
+    with patch.object(ledger, "place", side_effect=LedgerError("away")), pytest.raises(LedgerError):
+        recorded.bring_up_to_date()
+    cast(Mock, recorded._notices).ban.assert_called_once_with("eve", "peer")
 
 
 def chain_headers(count: int) -> list[Header]:
