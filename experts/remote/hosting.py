@@ -34,7 +34,7 @@ from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
 
-LOOKS = 2  # at the directory before experts are served: a single one may miss hosts
+LOOKS = 2  # at the directory before experts are served or taken over: a single one may miss hosts
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,9 @@ class Hosting:
         if clock.now() >= self._published_at + self._times.tell:  # before the first read, or it may find nothing
             await self._publish()
         listed = await asyncio.to_thread(self._swarm.directory.read)
-        self._heard_at = clock.now()
-        self._looks += 1
+        # after long silence, as of a machine that slept, records have expired that the first answers may lack
+        is_back = self._heard_at < clock.now() - LIFETIME
+        self._heard_at, self._looks = clock.now(), 0 if is_back else self._looks + 1
         if self._looks >= LOOKS:
             await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
 

@@ -135,7 +135,30 @@ def test_nothing_is_served_when_the_dht_does_not_answer_or_has_answered_only_onc
         assert not scene.experts
         scene.directory.error = None
         scene.list()
+        await asyncio.sleep(3 * TIMES.look)
+        assert scene.experts.keys() == {A, B, C, D}
+
+    scene.play(course)
+
+
+def test_a_host_that_has_slept_takes_nothing_over_before_it_has_looked_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
+    other, awake = Peer("other", {A: 5, B: 5, C: 5, D: 5}), clock.now
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.copies.keys() == {A, B, C, D}
+        monkeypatch.setattr(clock, "now", lambda: awake() + 600.0)
+        scene.list()  # the record that it knew has expired, and the first answers are without a new one
         await asyncio.sleep(2 * TIMES.look)
+        assert not scene.experts
+        scene.list(other)
+        await asyncio.sleep(2 * TIMES.look)
+        assert not scene.experts
+        scene.list()
+        await asyncio.sleep(TIMES.look)
         assert scene.experts.keys() == {A, B, C, D}
 
     scene.play(course)
