@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as NoAnswer
 
 from hivemind.dht import DHT
@@ -23,11 +23,18 @@ CLOSING = 2.0  # seconds
 
 
 def open_experts(
-    run: RunFile, fingerprint: str, dht: DHT, gate: Gate, *, hurries: bool = True
+    run: RunFile,
+    fingerprint: str,
+    dht: DHT,
+    gate: Gate,
+    *,
+    trainers: Callable[[], int] = lambda: 1,
+    hurries: bool = True,
 ) -> "ReachedExperts | None":
     """Begin to look for hosts, if the run has experts; hivemind's processes must have been forked before.
 
     Args:
+        trainers: see `follow`.
         hurries: see `RemoteExperts`.
     """
     settings = settings_of(run)
@@ -37,7 +44,7 @@ def open_experts(
     loop = LoopThread("experts")  # of their own, so that calls and the averaging do not hold each other up
     p2p = loop.call(join_daemon(dht))
     caller = RemoteExperts(loop, p2p, gate, fingerprint, settings, run.experts.timeout, hurries=hurries)
-    loop.begin(follow(directory, caller))
+    loop.begin(follow(directory, caller, trainers))
     return ReachedExperts(loop, p2p, caller, size(settings.grid))
 
 

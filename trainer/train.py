@@ -79,7 +79,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             membership = Membership(run, options.fingerprint, dht, identity, gate, caps=caps)
             named = list(model.named_parameters())
             optimizer = CollaborativeOptimizer(membership, named, lambda entry, *_: committed.put(entry))
-            experts = open_experts(run, options.fingerprint, dht, gate)
+            experts = open_experts(run, options.fingerprint, dht, gate, trainers=lambda: optimizer.progress.peers)
         credit = CreditTracker(run.data.masked_fraction, enforces=run.access.robust == "enforce")
         session = SessionPublisher(
             run.name,

@@ -23,6 +23,7 @@ from experts.layer.calling import LARGEST
 from experts.remote import wire
 from experts.remote.availability import Availability, Refusals
 from experts.remote.connection import HostConnection
+from experts.remote.service import LEAVING, NOT_HERE
 from experts.remote.wire import Kind, Part
 from swarm.access.gate import Gate
 from swarm.tasks import Tasks, within
@@ -33,6 +34,7 @@ T = TypeVar("T")
 MARGIN = 0.25  # seconds beyond the timeout, if the event loop is held up
 # hosts are given PATIENCE_FACTOR times as long as the first half of the rows took, at least AT_LEAST seconds
 PATIENCE_FACTOR, AT_LEAST = 4, 0.25
+MOVED = (LEAVING.refused, NOT_HERE.refused)  # reasons why a host that answers has an expert no longer
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
 
@@ -113,6 +115,7 @@ class RemoteExperts:
         self._tasks = Tasks()
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
+        self.lost_at = time.monotonic()  # monotonic seconds: when an expert was last found to have lost its host
         # rows that came back both ways, by the host's peer id; replaced as a whole
         self.served: Counter[str] = Counter()
 
@@ -123,6 +126,8 @@ class RemoteExperts:
             if self._routes.get(uid) != before[uid]:
                 for kind in Kind:
                     self._refusals.pop((kind, uid), None)
+        if before.keys() - routes.keys():
+            self.lost_at = time.monotonic()
         self._loop.soon(self._keep, set(routes.values()))
 
     def close(self) -> None:
@@ -251,6 +256,8 @@ class RemoteExperts:
         except Exception as error:
             self._failed(host, str(error) or type(error).__name__)
             return None
+        if any(result.refused in MOVED for result in answer.results):
+            self.lost_at = time.monotonic()
         self._is_kept(host)
         return sum(part.rows for part in group.parts if part.uid in given)
 
@@ -279,6 +286,7 @@ class RemoteExperts:
         wait = host.availability.failed()
         if wait is not None:
             self.counts.silent += 1
+            self.lost_at = time.monotonic()
             logger.info(f"the experts of {host.peer} are left out for now: {reason}")
             self._tasks.begin(self._look_for(host, wait))
 

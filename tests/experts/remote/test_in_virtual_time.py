@@ -151,3 +151,38 @@ def test_a_caller_that_does_not_hurry_waits_for_slow_hosts(monkeypatch: pytest.M
             assert await caller.batch() == set(ALL[:3])
 
     in_virtual_time(course)
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "is_lost"),
+    [
+        ("", None, False),
+        ("busy", None, False),
+        ("leaving", None, True),
+        ("not here", None, True),
+        ("", OSError(), True),
+    ],
+)
+def test_a_caller_notes_when_an_expert_has_lost_its_host(
+    monkeypatch: pytest.MonkeyPatch, refused: str, error: Exception | None, is_lost: bool
+):
+    host, other = StandIn("host"), StandIn("other")
+    caller = Caller(monkeypatch, host, other)
+    caller.lost_at = long_ago = float("-inf")
+    host.refused, host.error = refused, error
+
+    async def course() -> None:
+        await caller.batch()
+        assert (caller.lost_at > long_ago) is is_lost
+
+    in_virtual_time(course)
+
+
+def test_an_expert_that_is_listed_no_longer_has_lost_its_host(monkeypatch: pytest.MonkeyPatch):
+    host, other = StandIn("host"), StandIn("other")
+    caller = Caller(monkeypatch, host, other)
+    caller.lost_at = long_ago = float("-inf")
+    caller.table(other, host)
+    assert caller.lost_at == long_ago, "another host has it"
+    caller.table(host)
+    assert caller.lost_at > long_ago
