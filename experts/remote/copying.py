@@ -47,6 +47,7 @@ class Copying:
         self._connect, self._settings, self._files, self._times = connect, settings, files, times
         self.wanted: Set[Uid] = frozenset()  # what is fetched for another expert is thrown away
         self.had: set[Uid] = set()  # experts whose file is a copy
+        self._unsaved: dict[Uid, str] = {}  # why their states could not be written
         self._tried_at: dict[Uid, float] = {}  # when a state came, whether it was of use or not
         self._seen: dict[tuple[str, Uid], tuple[int, float]] = {}  # versions that peers had, and when
         self._tasks: dict[PeerID, asyncio.Task[None]] = {}
@@ -76,6 +77,11 @@ class Copying:
     def came(self) -> Set[Uid]:
         """Experts whose state came, whether it was of use or not."""
         return self._tried_at.keys()
+
+    @property
+    def problem(self) -> str:
+        """Why a copy cannot be written; empty if all can."""
+        return next((told for uid, told in self._unsaved.items() if uid in self.wanted), "")
 
     async def wait(self) -> None:
         """Until nothing is on its way."""
@@ -116,8 +122,11 @@ class Copying:
         try:
             if state:
                 await self._write(peer_id, uid, state)
+            self._unsaved.pop(uid, None)
         except (ValueError, StorageError) as error:
             logger.warning(f"expert {uid} of {peer_id} is not copied: {error}")
+            if isinstance(error, StorageError):
+                self._unsaved[uid] = str(error)
         if uid in self.wanted and uid in self._files.versions:
             self.had.add(uid)
 

@@ -139,7 +139,7 @@ class Hosting:
             return _("the DHT does not take this host's record, so trainers do not find it; is the network up?")
         if self._heard_at < expired:
             return _("the DHT names no hosts, so this one serves no further experts; is the network up?")
-        return self._recovering.problem
+        return self._copying.problem or self._recovering.problem
 
     async def start(self) -> None:
         """Read what we had, and begin."""

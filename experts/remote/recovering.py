@@ -60,10 +60,17 @@ class Recovering:
     ):
         self._connect, self._coordinator, self._settings, self._files = connect, coordinator, settings, files
         self._state, self._on_schedule = state, on_schedule
-        self.problem = ""  # why the coordinator was not asked; empty if it was
+        self._unasked = ""  # why the coordinator was not asked; empty if it was
+        self._unsaved: dict[Uid, str] = {}  # why its states could not be written
+        self._wanted: Set[Uid] = frozenset()  # experts that are to be served, as of the last call
         self._ready: set[Uid] = set()
         self._tasks = Tasks()
         self._task: asyncio.Task[None] | None = None  # of them, the newest
+
+    @property
+    def problem(self) -> str:
+        """Why experts are not served; empty if nothing is in the way."""
+        return self._unasked or next((told for uid, told in self._unsaved.items() if uid in self._wanted), "")
 
     async def prepare(self, uids: Set[Uid], patience: float) -> Set[Uid]:
         """Those of the experts that can be served now; others follow at a later call.
@@ -72,6 +79,7 @@ class Recovering:
             patience: seconds to wait for them at most.
         """
         self._ready &= uids
+        self._wanted = uids
         if not uids or not self._coordinator():
             return uids
         if self._task is None or self._task.done():
@@ -113,20 +121,26 @@ class Recovering:
         try:
             await self._greet(connection)
             for uid, version in sorted(versions.items()):
-                async with within(self._state):
-                    came = await self._fetch(connection, uid, version)
+                try:
+                    async with within(self._state):
+                        came = await self._fetch(connection, uid, version)
+                except StorageError as error:
+                    logger.warning(str(error))
+                    self._unsaved[uid] = str(error)
+                    continue
+                self._unsaved.pop(uid, None)
                 if came in sought:
                     found.add(uid)
         except FAILURES as error:
             logger.info(f"the coordinator was not asked for states: {str(error) or type(error).__name__}")
-            self.problem = _(
+            self._unasked = _(
                 "the coordinator ({peer}) does not answer; experts without a saved state wait for it; is its port "
                 "reachable from here?"
             ).format(peer=coordinator)
             return False
         finally:
             connection.close()
-        self.problem = ""
+        self._unasked = ""
         return True
 
     async def _greet(self, connection: HostConnection) -> None:
@@ -137,7 +151,12 @@ class Recovering:
             self._on_schedule(answer.schedule_factor)
 
     async def _fetch(self, connection: HostConnection, uid: Uid, version: int) -> "Fetched":
-        """Make our file the coordinator's state of an expert, if that is newer than a version."""
+        """Make our file the coordinator's state of an expert, if that is newer than a version.
+
+        Raises:
+            StorageError: it cannot be written.
+            one of FAILURES: it did not come.
+        """
         answer, state = await connection.ask(Kind.STATE, (Part(uid, version=version),))
         (result,) = answer.results
         if result.refused:
@@ -147,9 +166,6 @@ class Recovering:
             if await asyncio.to_thread(self._files.write, uid, expert.version, state):
                 logger.info(f"expert {uid} begins with the coordinator's state of step {steps_taken(expert.version)}")
                 return Fetched.TAKEN
-        except StorageError as error:
-            logger.warning(str(error))
-            return Fetched.LATER
         except ValueError as error:
             logger.warning(f"expert {uid}: the coordinator's state is not used: {error}")
         return Fetched.NOTHING

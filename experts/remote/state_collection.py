@@ -21,7 +21,7 @@ from experts.host.worker import Worker
 from experts.remote.copying import Copying, CopyTimes
 from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
-from swarm.errors import SwarmError
+from swarm.errors import StorageError, SwarmError
 from swarm.tasks import end_tasks, within
 
 logger = get_logger(__name__)
@@ -71,6 +71,7 @@ class StateCollection:
 
         Raises:
             SwarmError: our own peer of the DHT does not answer.
+            StorageError: a state cannot be written.
         """
         connect = partial(self._swarm.connect, self._settings)
         copying = Copying(connect, self._settings, self.files, CopyTimes(copy=ONCE, all_transfers=patience))
@@ -81,6 +82,8 @@ class StateCollection:
             logger.info(f"states of experts did not come within {patience:.0f} s")
         finally:
             await copying.stop()
+        if copying.problem:
+            raise StorageError(copying.problem)
         return {uid: self._serving[uid] for uid in sorted(copying.wanted - copying.came)}
 
     async def _collect(self, copying: Copying) -> None:

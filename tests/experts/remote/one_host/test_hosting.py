@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from experts.directory.records import LIFETIME, NoAnswer
+from experts.directory.records import NoAnswer
 from experts.host.files import StateFiles
 from experts.remote.copying import MOST_ROLLBACKS
 from experts.versions import STEPS
@@ -273,29 +273,6 @@ def test_a_copy_of_an_earlier_process_is_announced_though_there_is_nothing_newer
         scene.hosting._copying.had.discard(A)
         await asyncio.sleep(TIMES.copy + TIMES.look)
         assert scene.hosting.holdings.copies[A] == 5
-
-    scene.play(course)
-
-
-@pytest.mark.parametrize(
-    ("trouble", "told"), [("record", "does not take this host's record"), ("DHT", "the DHT names no hosts")]
-)
-def test_the_volunteer_is_told_why_no_experts_are_served(scene: Scene, trouble: str, told: str):
-    async def course() -> None:
-        async def problem() -> str:
-            return (await scene.hosting.report()).problem
-
-        if trouble == "record":
-            scene.directory.is_stored = False
-        else:
-            scene.directory.error = NoAnswer()
-        await asyncio.sleep(LIFETIME - 1.0)
-        assert await problem() == "", "it may be a moment"
-        await asyncio.sleep(2.0)
-        assert told in await problem()
-        scene.directory.error, scene.directory.is_stored = None, True
-        await asyncio.sleep(TIMES.look)
-        assert await problem() == ""
 
     scene.play(course)
 

@@ -92,16 +92,24 @@ def test_a_busy_coordinator_is_asked_again_and_a_bad_state_of_it_is_not_used(sce
 
 
 def test_a_state_that_cannot_be_written_is_not_served(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
-    def full(*_arguments: Any) -> bool:
-        raise StorageError("the disk is full")
+    def full(self: StateFiles, uid: Any, *more: Any) -> bool:
+        if uid == A:
+            raise StorageError("the disk is full")
+        return write(self, uid, *more)
+
+    write = StateFiles.write
 
     async def course() -> None:
         with monkeypatch.context() as context:
             context.setattr(StateFiles, "write", full)
             await asyncio.sleep(SETTLED)
-            assert scene.hosting.holdings.serves.keys() == {B, C, D}
+            for _ in range(20):
+                assert scene.hosting.holdings.serves.keys() == {B, C, D}
+                assert (await scene.hosting.report()).problem == "the disk is full"
+                await asyncio.sleep(TIMES.ask / 4)
         await asyncio.sleep(SETTLED)
         assert scene.hosting.holdings.serves[A] == 7
+        assert (await scene.hosting.report()).problem == ""
 
     scene.play(course)
 

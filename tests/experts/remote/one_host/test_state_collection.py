@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experts.directory.records import LIFETIME, NoAnswer
 from experts.grid import Uid
+from experts.host.files import StateFiles
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import BUSY
 from experts.remote.state_collection import LOOK_AGAIN, TRIES, StateCollection
-from swarm.errors import SwarmError
+from swarm.errors import StorageError, SwarmError
 from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
 from tests.experts.remote.one_host.scene import scene as scene
 from tests.support.virtual_time import in_virtual_time
@@ -122,3 +124,19 @@ def test_a_slow_dht_is_told(scene: Scene, collection: StateCollection):
     scene.directory.error = TimeoutError()
     with pytest.raises(SwarmError, match="the DHT did not answer"):
         collecting(collection)
+
+
+def test_a_state_that_cannot_be_written_is_told(
+    scene: Scene, collection: StateCollection, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(self: StateFiles, uid: Uid, *more: Any) -> bool:
+        if uid == A:
+            raise StorageError("the disk is full")
+        return write(self, uid, *more)
+
+    write = StateFiles.write
+    monkeypatch.setattr(StateFiles, "write", fails)
+    scene.list(Peer("host", {A: 5, B: 5}))
+    with pytest.raises(StorageError, match="the disk is full"):
+        collecting(collection)
+    assert collection.files.versions == {B: 5}
