@@ -232,7 +232,7 @@ def main() -> None:
     atexit.register(gc.freeze)  # else Python takes seconds at the end to look through the modules of torch
     logs.log_uncaught(_unknown_log())
     try:
-        typer.main.get_command(app)()  # not `app()`, which would replace a hook of `log_uncaught` by Typer's
+        typer.main.get_command(app)()  # not `app()`: it would replace log_uncaught's excepthook with Typer's
     except SahajError as error:
         logs.console_line(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)

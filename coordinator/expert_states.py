@@ -191,7 +191,11 @@ class ExpertStates:
             return
         note = self._folder / ROLLBACK
         if not self._rollback.is_noted:  # the note of an earlier one may be there
-            write_file(note, self._rollback.checkpoint.name)
+            try:
+                write_file(note, self._rollback.checkpoint.name)
+            except StorageError:
+                note.unlink(missing_ok=True)  # a restart would go back to the checkpoint of the earlier one
+                raise
             self._rollback.is_noted = True
         try:
             if not self._roll_back(self._rollback):

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import math
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ from swarm.version import program_version
 
 POLL_EVERY = 1.0  # seconds between two readings of the swarm's records
 LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails
+DIGITS = re.compile(r"[\d.,]+")
 TELL_AGAIN = 600.0  # seconds after which a problem that lasts is told once more
 
 
@@ -71,6 +73,7 @@ class CoordinatorLoop:
         self._clock_set_by = 0.0  # seconds, as last reported
         self._samples = context.ledger.totals().samples  # as last read
         self._told: dict[tuple[Callable[[], object], str], float] = {}  # problems that last, and when they were told
+        self._is_second_try = False  # of an evaluation
 
     def work(self) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
@@ -136,10 +139,15 @@ class CoordinatorLoop:
             self._save(snapshot)
 
     def _evaluate(self, snapshot: Snapshot) -> Evaluation | None:
-        """None also where that fails, which must not keep the state from being saved."""
+        """None also where that fails twice, which must not keep the state from being saved."""
         try:
-            return self._evaluator.evaluate(snapshot, self._goes_on)
+            scores = self._evaluator.evaluate(snapshot, self._goes_on)
+            self._is_second_try = False
+            return scores
         except Exception as error:
+            self._is_second_try = not self._is_second_try
+            if self._is_second_try:
+                raise
             log_failure(error, "an evaluation has failed")
             reason = f"{type(error).__name__}: {in_a_line(error)}"
             self._context.say(
@@ -266,8 +274,9 @@ class CoordinatorLoop:
         """Tell the organizer of a problem, but not at each try of the task that has it."""
         now = time.monotonic()
         self._told = {key: when for key, when in self._told.items() if now < when + TELL_AGAIN}
-        if (task, problem) not in self._told:
-            self._told[task, problem] = now
+        key = task, DIGITS.sub("", problem)  # free bytes differ at each try, and so does the step
+        if key not in self._told:
+            self._told[key] = now
             self._context.say(f"problem: {problem}")
 
 

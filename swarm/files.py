@@ -222,6 +222,19 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        StorageError: it could not be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        problem = _("{file}: could not be removed ({reason}); remove it by hand")
+        raise StorageError(problem.format(file=path, reason=error.strerror or error)) from None
+
+
 @contextlib.contextmanager
 def lookup_errors(path: object, kind: type[SahajError]) -> Iterator[None]:
     """Say in one line why a path that somebody gave cannot be looked at, as without permission for its folder.

@@ -1,5 +1,6 @@
 """Looks at what needs torch and hivemind, in a process of its own: either may be broken, hang, or end the process."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -87,6 +88,7 @@ def _answer(questions: Connection) -> None:
         try:
             look, arguments = questions.recv()
         except EOFError:
+            gc.freeze()  # else Python takes seconds at the end to look through the modules of torch
             return
         try:
             answer = look(*arguments)

@@ -41,7 +41,8 @@ def how_to_make() -> str:
 
 def login_command() -> str:
     """What a person types to save a login; where join.sh has installed the program, no search path has this command."""
-    return shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
+    beside = Path(sys.executable).with_name("hf")
+    return shlex.join([str(beside) if beside.is_file() else "hf", "auth", "login"])
 
 
 def find_token() -> HubToken | None:

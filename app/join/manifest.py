@@ -15,7 +15,7 @@ import yaml
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import TOKENIZER_SUFFIXES, Manifest, TokenizerFile
 from swarm.errors import DataError, RunFileError
-from swarm.files import lookup_errors, remove_partials, storage_errors, write_file
+from swarm.files import lookup_errors, remove_file, remove_partials, storage_errors, write_file
 from swarm.language import _
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 from swarm.run_file.strict_yaml import read_yaml
@@ -177,7 +177,7 @@ def _remove_others(folder: Path, names: set[str]) -> None:
     """Remove files that an earlier tokenizer has left: they would be loaded with this one."""
     for path in folder.iterdir():
         if path.is_file() and path.name not in names:
-            path.unlink()
+            remove_file(path)
 
 
 def _is_there(path: Path, file: TokenizerFile) -> bool:

@@ -185,8 +185,8 @@ def _explain_refusal(url: str) -> str:
     parts = urlsplit(url)
     if parts.port is None:
         reason = _(
-            "nothing is listening there at port {port}, to which a link without a port leads; check the link, or try "
-            "again when the coordinator is running"
+            "nothing is listening on port {port}, the default for a link that names none; check the link, or try again "
+            "when the coordinator is running"
         ).format(port=443 if parts.scheme == "https" else 80)
     else:
         reason = _("nothing is listening there; check the port, or try again when the coordinator is running")

@@ -9,8 +9,8 @@ from swarm.language import SOURCE, _, current, mark
 REASONS = {
     Refusal.TOKEN_MISSING: mark("this run asks who you are; show a Hugging Face token, one without any permission"),
     Refusal.TOKEN_REJECTED: mark(
-        "your Hugging Face token was not accepted; make another one, and log in with it (`hf auth login`) or set "
-        "HF_TOKEN to it"
+        "your Hugging Face token was not accepted; make another one, and set HF_TOKEN to it or type it where you are "
+        "asked"
     ),
     Refusal.NOT_ALLOWED: mark("this run does not let you in; ask the organizer to add you"),
     Refusal.BANNED: mark("the organizer has banned you from this run; ask the organizer why"),

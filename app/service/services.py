@@ -17,8 +17,8 @@ from app.service.service_options import check_login, service_for
 from app.service.start_script import by_hand, ended
 from app.service.systemd import Systemd, lingers
 from app.startup import INTERRUPTED
-from swarm.errors import SahajError, StorageError
-from swarm.files import write_file
+from swarm.errors import SahajError
+from swarm.files import remove_file, write_file
 from swarm.language import _
 from swarm.logging import logs
 
@@ -114,7 +114,7 @@ def pause(url: str | None, say: Say) -> None:
 def resume(url: str | None, say: Say) -> None:
     """End that pause."""
     for name, folder in _chosen(manager_of_this_machine(), url).items():
-        _end_pause(folder / PAUSE)
+        remove_file(folder / PAUSE)
         say(_("{service}: goes on.").format(service=name))
 
 
@@ -123,16 +123,8 @@ def remove(url: str | None, say: Say) -> None:
     manager = manager_of_this_machine()
     for name, folder in _chosen(manager, url).items():
         manager.remove(name)
-        _end_pause(folder / PAUSE)
         say(_("{service}: removed. {folder} stays; `sahaj leave` removes it.").format(service=name, folder=folder))
-
-
-def _end_pause(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        told = _("{file}: could not be removed ({reason}); remove it by hand")
-        raise StorageError(told.format(file=file, reason=error.strerror or error)) from None
+        remove_file(folder / PAUSE)
 
 
 def refuse_to_leave(url: str | None) -> None:

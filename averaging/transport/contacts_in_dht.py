@@ -87,6 +87,7 @@ class Discovery:
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
         self.listing = Listing(gate, me.session)
         self.listed: dict[str, Contact] = {}  # by session, as of the last look
+        self._news = 0  # sessions that the last look has added
         self._own = Whereabouts()
         self._is_called = asyncio.Event()  # by a session that is not listed
         self._sought: dict[str, float] = {}  # such sessions, and until when they are looked for
@@ -106,7 +107,8 @@ class Discovery:
             self._sought = {one: until for one, until in self._sought.items() if clock.now() < until}
             if self._sought.keys() - self.listed.keys() or clock.now() >= looked_at + self._pause:
                 try:
-                    self.listed, looked_at = await self.look(), clock.now()
+                    before, self.listed, looked_at = self.listed.keys(), await self.look(), clock.now()
+                    self._news = len(self.listed.keys() - before)
                 except Exception as error:
                     logger.debug(f"looking for contacts in the DHT: {error!r}")
             if looked_at > float("-inf"):
@@ -118,8 +120,8 @@ class Discovery:
 
     @property
     def _pause(self) -> float:
-        """Seconds between two looks."""
-        return min(LONGEST, SPARING * len(self.listed) ** 2)
+        """Seconds between two looks. While a tenth of the list is new, as after a coordinator's restart, it grows."""
+        return 0.0 if 10 * self._news > len(self.listed) else min(LONGEST, SPARING * len(self.listed) ** 2)
 
     def connected(self, session: str) -> None:
         """A session has opened a stream: if it is not listed, look for it soon, and again until it is."""

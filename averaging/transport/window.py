@@ -15,7 +15,7 @@ from collections.abc import Callable
 from averaging.bandwidth import Meter
 from averaging.transport.wire_format import SLICE
 
-SMALLEST, FIRST = 8 * 2**10, 16 * 2**10  # bytes
+SMALLEST = 8 * 2**10  # bytes; as many are on their way when a stream begins
 LARGEST = 32 * 2**20
 QUICK, SLOW = 0.15, 0.25  # seconds that bytes wait
 REST = 1.0  # seconds without any on their way, after which nothing is known of the line
@@ -33,7 +33,7 @@ class Window:
         self._freed = asyncio.Event()
         self._quickest: deque[tuple[float, float]] = deque()  # period, and seconds between the two clocks
         self._rests_since = self._shrunk_at = float("-inf")
-        self.size, self.in_flight = FIRST, 0  # bytes
+        self.size, self.in_flight = SMALLEST, 0  # bytes
 
     async def room(self) -> None:
         """Wait until something may be sent. One slice may be larger than the window."""
@@ -50,7 +50,7 @@ class Window:
         """A slice was handed over."""
         now = self._clock()
         if not self._sent and now > self._rests_since + REST:
-            self.size = min(self.size, FIRST)
+            self.size = min(self.size, SMALLEST)
         self._sent.append((size, now))
         self.in_flight += size
         self._meter.under_way(size)

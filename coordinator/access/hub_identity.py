@@ -32,7 +32,7 @@ T = TypeVar("T")
 REJECTED = Refused(
     error=Refusal.TOKEN_REJECTED,
     message="the Hugging Face Hub does not know this token; make a new one without any permission at "
-    "https://huggingface.co/settings/tokens, and log in with it (`hf auth login`) or set HF_TOKEN to it",
+    "https://huggingface.co/settings/tokens, and set HF_TOKEN to it or type it where you are asked",
 )
 
 

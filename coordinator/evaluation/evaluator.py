@@ -22,6 +22,7 @@ from coordinator.run_context import RunContext
 from coordinator.tracking.tracker import Tracker
 from experts.calls import NoExperts
 from swarm import clock
+from swarm.logging.logs import log_failure
 from trainer.data import Batch
 from trainer.experts import ReachedExperts
 from trainer.model import PretrainingModel
@@ -210,6 +211,9 @@ class Evaluator:
         before = replace(caller.counts)
         try:
             found = self._evaluate(goes_on)
+        except Exception as error:  # what is known of the trunk counts all the same
+            log_failure(error, "the evaluation with experts has failed")
+            return None
         finally:
             term.mixture.caller = NoExperts()
         calls, answered = caller.counts.asked - before.asked, caller.counts.answered - before.answered

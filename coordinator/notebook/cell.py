@@ -59,11 +59,13 @@ def python_with_program(url: str) -> str:
 
 def is_private(url: str) -> bool:
     """Whether the connection is encrypted, or within this machine, as `sahaj join` would see it."""
-    parts = urlsplit(url)
     try:
-        return parts.scheme == "https" or ipaddress.ip_address(parts.hostname or "").is_loopback
+        parts = urlsplit(url)
+        if parts.scheme == "https" or parts.hostname == "localhost":
+            return True
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
-        return parts.hostname == "localhost"
+        return False
 
 
 def kernel_of(python: str) -> str:

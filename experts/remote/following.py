@@ -2,8 +2,8 @@
 
 Some five peers of the DHT hold the records of hosts, and send all of them to each that looks: 1.5 KB a host, and 19
 bytes for each expert that it serves or copies. So a trainer looks the more rarely the more trainers and hosts there
-are: to eight trainers each holder sends the records of three hosts, with 32 experts each, at 10 KB a second. After an
-expert has lost its host, a trainer looks as often as it may.
+are: to eight trainers each holder sends the records of three hosts, with 32 experts each, at 10 KB a second. For a
+minute after an expert has lost its host, a trainer looks every five seconds.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from swarm import clock
 
 logger = get_logger(__name__)
 
-LOOK_EVERY = 5.0  # seconds; at most as often as that
+LOOK_EVERY = 5.0  # seconds between two looks, at least
 SPARING = 0.2  # seconds between two looks, for each pair of a trainer and a host
 LONGEST = LIFETIME / 2  # seconds between two looks: a host that one of them misses stays listed
 SOUGHT = 2 * LIFETIME  # seconds: the record of a host that has gone expires, and a standby takes over

@@ -240,6 +240,7 @@ class Hosting:
         self._heard_at, self._looks = clock.now(), 0 if is_back else self._looks + 1
         if self._looks >= LOOKS:
             await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
+            self._heard_at = clock.now()  # a disk may take long
 
     async def _follow(self, others: Sequence[Listed]) -> None:
         """Have what we are to have, and tell the others."""

@@ -2,15 +2,19 @@
 
 Upstream asks for the key, and each node answers with all that it has there. Peers store their records of one kind under
 one key, so each of them would be sent the whole list, by all that hold it, each time that it tells of itself. So the
-nodes near the next key are asked for: it is as far from every node, but for one, and nothing is stored under it.
+nodes near another key are asked for, one that differs in its last bits: the order of nodes by their distance is the
+same, and nobody can have stored anything under a key that is drawn for each search.
 """
 
+import random
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from hivemind.dht.node import DHTNode
 from hivemind.dht.routing import DHTID
 from hivemind.p2p import PeerID
+
+BITS = 64  # of 160: no two nodes differ in these alone
 
 
 def search_beside_keys() -> None:
@@ -24,7 +28,8 @@ def search_beside_keys() -> None:
         found_callback: Callable[..., Awaitable[None]] | None = None,
         **kwargs: Any,
     ) -> dict[DHTID, dict[DHTID, PeerID]]:
-        keys = {DHTID(key ^ 1): key for key in queries}
+        other = 1 + random.getrandbits(BITS)
+        keys = {DHTID(key ^ other): key for key in queries}
         if found_callback is not None:
             kwargs["found_callback"] = lambda beside, *nodes: found_callback(keys[beside], *nodes)
         nearest = await upstream(node, list(keys), *args, **kwargs)

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from averaging.bandwidth import AHEAD, BURST, MEGABIT, Caps, Meter, OwnLine
-from averaging.transport.window import Window
+from averaging.transport.window import REST, Window
 from tests.support.virtual_time import in_virtual_time
 
 SLICE = 2**15  # bytes
@@ -94,9 +94,9 @@ class Uplink:
         self._filled = asyncio.Event()
         self.longest_wait = 0.0  # seconds, of what was sent last
 
-    async def send(self, sizes: list[int], pause: float = 0.0) -> None:
+    async def send(self, sizes: list[int], pause: float = 0.0, window: Window | None = None) -> None:
         """All messages of a stream, as one writes them; until the last has arrived."""
-        window: Window = Window(asyncio.get_running_loop().time, self.meter)
+        window = window or Window(asyncio.get_running_loop().time, self.meter)
         queue: deque[tuple[int, Window]] = deque()
         self._queues.append(queue)
         for size in sizes:
@@ -151,18 +151,41 @@ def test_full_windows_show_what_the_line_carries_and_never_more(speed: float, st
 
 
 @pytest.mark.parametrize(
-    ("speed", "streams", "longest"), [(2.0, 4, 0.5), (20.0, 4, 0.32), (20.0, 20, 0.32), (500.0, 20, 0.32)]
+    ("speed", "streams", "longest"), [(2.0, 4, 0.35), (2.0, 7, 0.4), (20.0, 4, 0.3), (20.0, 20, 0.3), (500.0, 20, 0.3)]
 )
 def test_streams_that_begin_together_use_the_line_and_wait_little(speed: float, streams: int, longest: float) -> None:
     async def course() -> None:
         line = Uplink(speed * MEGABIT)
         carrying = asyncio.create_task(line.carry())
-        count = int(20 * speed * MEGABIT / PIECE / streams)
-        began = asyncio.get_running_loop().time()
-        await asyncio.gather(*[line.send([PIECE] * count) for _ in range(streams)])
-        assert asyncio.get_running_loop().time() - began < 22.0  # and use the line
+        clock, count = asyncio.get_running_loop().time, int(20 * speed * MEGABIT / PIECE / streams)
+        windows = [Window(clock, line.meter) for _ in range(streams)]
+        for window in windows:
+            await line.send([SLICE], window=window)  # one after the other: each knows the line without a queue
+        await asyncio.sleep(2 * REST)
+        began, line.longest_wait = clock(), 0.0
+        await asyncio.gather(*[line.send([PIECE] * count, window=window) for window in windows])
+        assert clock() - began < 22.0  # and use the line
         assert line.longest_wait < longest  # seconds; a router may drop what waits longer
         carrying.cancel()
+
+    in_virtual_time(course)
+
+
+def test_a_stream_that_goes_on_beside_a_full_one_gets_its_share() -> None:
+    async def course() -> None:
+        line, clock = Uplink(100 * MEGABIT), asyncio.get_running_loop().time
+        carrying = asyncio.create_task(line.carry())
+        window = Window(clock, line.meter)
+        await line.send([PIECE] * 5, window=window)
+        await asyncio.sleep(2 * REST)
+        full = asyncio.create_task(line.send([SNAPSHOT_CHUNK] * 1000))
+        await asyncio.sleep(10.0)
+        began = clock()
+        await line.send([PIECE] * 200, window=window)
+        assert clock() - began < 5 * 200 * PIECE / line.speed
+        assert not full.done()
+        for task in (full, carrying):
+            task.cancel()
 
     in_virtual_time(course)
 

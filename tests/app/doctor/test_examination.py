@@ -139,7 +139,7 @@ def failing(error: Exception, proxy: str = "") -> JoinProblem:
             Check.DNS,
             "typing mistakes",
         ),
-        ({"run": failing(REFUSED), "ahead": None}, Check.COORDINATOR, "nothing is listening there"),
+        ({"run": failing(REFUSED), "ahead": None}, Check.COORDINATOR, "nothing is listening on port 443"),
         ({"run": failing(OSError(errno.ENETUNREACH, "x"))}, Check.COORDINATOR, "no network route"),
         ({"run": problem(ProblemKind.NO_ANSWER, "no answer in time")}, Check.COORDINATOR, "no answer in time"),
         ({"run": problem(ProblemKind.NOT_A_COORDINATOR)}, Check.COORDINATOR, "a way out"),

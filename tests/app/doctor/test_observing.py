@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.doctor import asking
 from app.doctor.asking import Broken, PeerProcess
 from app.doctor.background import outcome, start
 from app.doctor.examination import results
@@ -98,7 +99,8 @@ def test_a_broken_torch(code: str, words: str, observed: Observed, tmp_path: Pat
     assert words in found[Check.TORCH].message
 
 
-def test_ctrl_c_ends_this_process_alone():
+def test_ctrl_c_ends_this_process_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(asking, "ENDS_WITHIN", PATIENCE)
     here = signal.getsignal(signal.SIGINT)
     with PeerProcess() as process:
         assert process.ask(time.monotonic() + PATIENCE, signal.getsignal, signal.SIGINT) == signal.SIG_IGN

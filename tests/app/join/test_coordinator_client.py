@@ -103,7 +103,7 @@ def test_nobody_listens():
 
 def test_a_link_without_a_port_is_told_which_one_it_means():
     said = str(explain("http://192.0.2.1", ConnectionRefusedError()))
-    assert said.startswith("http://192.0.2.1: nothing is listening there at port 80,") and "itself" not in said
+    assert said.startswith("http://192.0.2.1: nothing is listening on port 80,") and "itself" not in said
 
 
 def test_no_answer_in_time(server: StandIn):

@@ -12,7 +12,7 @@ from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Piece
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
 from averaging.transport.stream import Outbox, Stream
-from averaging.transport.window import FIRST, LARGEST, QUICK, REST, SLOW, SMALLEST, Window
+from averaging.transport.window import LARGEST, QUICK, REST, SLOW, SMALLEST, Window
 from averaging.transport.wire_format import SLICE, FrameKind, Lane, acknowledgement, unpack
 from tests.averaging.transport.peers import framed
 
@@ -99,8 +99,8 @@ def test_a_window_follows_how_long_slices_wait_and_not_how_long_receipts_do(ahea
     for _ in range(12):
         way.carry_a_window(0.01, receipts)
     grown = window.size
-    assert grown > 40 * FIRST
-    way.carry_a_window(QUICK + 0.1, receipts)
+    assert grown > 40 * SMALLEST
+    way.carry_a_window(QUICK + 0.05, receipts)
     assert window.size == grown
     way.carry_a_window(SLOW + 0.1, receipts)
     assert window.size == grown // 2
@@ -123,10 +123,10 @@ def test_a_window_begins_again_after_a_rest():
         way.carry_a_window(0.01)
     way.clock.now += REST / 2
     way.carry_a_window(0.01)
-    assert way.window.size > 2 * FIRST
+    assert way.window.size > 2 * SMALLEST
     way.clock.now += 2 * REST
     way.window.sent(1)
-    assert way.window.size == FIRST
+    assert way.window.size == SMALLEST
 
 
 def test_clocks_may_drift():
@@ -136,14 +136,14 @@ def test_clocks_may_drift():
         ahead += 0.001  # a hundred times what clocks do
         way._ahead = ahead
         way.carry_a_window(0.01)
-    assert way.window.size >= FIRST
+    assert way.window.size >= SMALLEST
 
 
 def test_nothing_is_sent_while_the_window_is_full():
     async def story() -> None:
         window = Window(Clock(), Meter(Clock()))
         await window.room()
-        window.sent(FIRST)
+        window.sent(SMALLEST)
         waiting = asyncio.create_task(window.room())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -257,7 +257,7 @@ def test_slices_are_acknowledged_in_the_middle_of_a_message_that_goes_the_other_
         begun = written.frames()
         assert [kind for kind, _ in begun] == [
             FrameKind.MESSAGE,
-            *[FrameKind.SLICE] * (FIRST // SMALLEST),
+            FrameKind.SLICE,
         ]  # the window is full
         assert stream.is_in_message
         reader.feed_data(framed(bytes(2**18))[: 5 + 3 * (5 + SLICE)])

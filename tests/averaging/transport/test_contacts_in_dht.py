@@ -185,10 +185,10 @@ def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
         monkeypatch.setattr(discovery, "look", look)
         monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
         keeping = loop.create_task(discovery.keep(hear))
-        await asyncio.sleep(2.5 * pause)
-        assert looks == [0.0, pause, 2 * pause]
-        assert telling.await_count == math.ceil(2.5 * pause / TELL_EVERY)
-        assert hear.call_count == math.ceil(2.5 * pause / LOOK_EVERY)  # who is on probation is said with it
+        await asyncio.sleep(LOOK_EVERY + 2.5 * pause)
+        assert looks == [0.0, LOOK_EVERY, LOOK_EVERY + pause, LOOK_EVERY + 2 * pause]  # all were new at first
+        assert telling.await_count == math.ceil((LOOK_EVERY + 2.5 * pause) / TELL_EVERY)
+        assert hear.call_count == math.ceil((LOOK_EVERY + 2.5 * pause) / LOOK_EVERY)  # with who is on probation
         keeping.cancel()
 
     in_virtual_time(course)
@@ -203,7 +203,7 @@ def test_a_session_that_has_connected_is_looked_for_until_it_is_listed(
         listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
         answers: list[Any] = [listed, listed, OSError(), listed | {ann.session: ann}]
         looks = AsyncMock(side_effect=answers)
-        discovery = Discovery(Mock(), "run", amina, Mock(is_coordinator=False), Mock())
+        discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
         monkeypatch.setattr(discovery, "tell", AsyncMock())
         monkeypatch.setattr(discovery, "look", looks)
         monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)

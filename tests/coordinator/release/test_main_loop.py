@@ -105,11 +105,12 @@ def test_a_state_that_cannot_be_evaluated_is_saved_without_a_held_out_loss(
         broken.setattr("coordinator.evaluation.evaluator.evaluate", Mock(side_effect=ValueError("nothing is masked")))
         with Running(context, swarm, tokenizer, held_out):
             wait_for(said, "global step 1: saved")
-            assert len([line for line in said if line.startswith("problem: ")]) == 1
+            assert len([line for line in said if line.startswith("problem: ")]) == 2
             broken.undo()
             swarm.step = 2
             wait_for(said, "global step 2: saved")
-    assert said[0].startswith("problem: global step 1 was not evaluated (ValueError: nothing is masked), so ")
+    assert said[0].startswith("problem: the coordinator's main loop met an error and will try again (ValueError: ")
+    assert said[1].startswith("problem: global step 1 was not evaluated (ValueError: nothing is masked), so ")
     assert [one.state.eval_loss is None for one in list_checkpoints(context.checkpoints)] == [True, False]
 
 
