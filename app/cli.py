@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import gc
+import io
 import os
 import sys
 from pathlib import Path
@@ -229,6 +230,8 @@ app.command()(release.release)
 def main() -> None:
     """Run a command; a foreseen problem ends in one line and an exit status, not in a traceback."""
     hide_secrets()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # no name from outside can break the output
     atexit.register(gc.freeze)  # else Python takes seconds at the end to look through the modules of torch
     logs.log_uncaught(_unknown_log())
     try:

@@ -1,7 +1,6 @@
 """What a volunteer sees: a live view in a terminal, or a plain line every few seconds elsewhere."""
 
 import contextlib
-import io
 import math
 import sys
 import threading
@@ -74,8 +73,6 @@ class ConsoleView:
         self._messages: deque[str] = deque(maxlen=MESSAGES)
         self._live: Live | None = None
         self._open = False
-        if isinstance(self._console.file, io.TextIOWrapper):
-            self._console.file.reconfigure(errors="replace")  # no name from outside can break the output
 
     def __enter__(self) -> "ConsoleView":
         self._open = True

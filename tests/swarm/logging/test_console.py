@@ -126,6 +126,12 @@ def test_an_error_that_a_thread_of_a_library_survives_is_not_on_the_console(tmp_
     assert "killed" in lines(tmp_path / "coordinator.jsonl")[-1]["exception"]
 
 
+def test_no_name_from_outside_breaks_a_console_that_cannot_show_it(tmp_path: Path) -> None:
+    failure = "cli._say('আশা joins'); sys.exit(7)"
+    told = run(FAILING.format(failure=failure), "coordinator", tmp_path / "run.yaml", PYTHONIOENCODING="latin-1")
+    assert (told.returncode, told.stdout, told.stderr) == (7, "??? joins\n", "")
+
+
 def test_a_level_that_there_is_not_is_explained() -> None:
     told = run("from app import cli; cli.main()", "join", "http://127.0.0.1:1", "--log-level", "loud")
     assert told.returncode == 2 and "'loud' is not one of" in told.stderr
