@@ -168,10 +168,10 @@ def test_a_row_of_the_leaderboard_leads_to_a_page(browser: Browser, month_pages:
         reader.settle()
         table = reader.page.locator("[data-testid=stDataFrame]").first
         link = reader.page.get_by_text(re.compile("The page of "))
-        for _ in range(40):  # a click on a table that is not drawn yet chooses nobody
+        for _ in range(8):  # a click on a table that is not drawn yet chooses nobody; a second one takes it back
             table.click(position={"x": 16, "y": 54})
             with contextlib.suppress(PlaywrightTimeout):
-                link.wait_for(timeout=5_000)
+                link.wait_for(timeout=30_000)
                 break
         link.click()
         reader.see("Share of each day")

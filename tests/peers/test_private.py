@@ -1,8 +1,11 @@
 """What others on the machine could see of a run: the rights of its files, the environments of its processes."""
 
+import contextlib
+import os
 import secrets
 import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,33 @@ pytestmark = pytest.mark.swarm
 HELPERS = 2  # processes of a peer beside the main one: DHT node, libp2p's daemon
 
 
+def everything_in(folder: Path) -> Iterator[Path]:
+    """The folder and all that is in it, while a peer writes and removes some: `rglob` fails where a folder vanishes."""
+    for found, _, names in os.walk(folder):
+        yield from (Path(found), *(Path(found, name) for name in names))
+
+
 def open_to_others(folder: Path) -> dict[str, str]:
     """Files and folders that are not their owner's alone, with their rights."""
-    paths = [path for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
-    usual = {path: stat.S_IMODE(path.stat().st_mode) for path in paths if path.exists()}
-    return {str(path): oct(mode) for path, mode in usual.items() if mode != (0o700 if path.is_dir() else 0o600)}
+    modes = dict[Path, int]()
+    for path in everything_in(folder):
+        with contextlib.suppress(FileNotFoundError):
+            modes[path] = path.lstat().st_mode
+    usual = {path: mode for path, mode in modes.items() if not stat.S_ISLNK(mode)}
+    return {
+        str(path): oct(mode)
+        for path, mode in usual.items()
+        if stat.S_IMODE(mode) != (0o700 if stat.S_ISDIR(mode) else 0o600)
+    }
+
+
+def written_in(folder: Path) -> bytes:
+    """What all files there have now."""
+    written = b""
+    for path in everything_in(folder):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            written += path.read_bytes()
+    return written
 
 
 def old_folder(folder: Path, sign: str) -> Path:
@@ -83,12 +108,12 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
             shown = Path(f"/proc/{process.pid}/environ").read_text(errors="replace")
             assert "PATH=" in shown
             assert not [secret for secret in used if secret in shown], process
-        found = {path.name for path in swarm.state.rglob("*")}
+        found = {path.name for path in everything_in(swarm.state)}
         assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-backup", "notices.json", "pass"} <= found
         assert {"identity.key", "authority.key", "admin.key", "model.safetensors", "coordinator.jsonl"} <= found
         assert any(name.endswith(".wandb") for name in found)
         assert [open_to_others(home) for home in homes] == [{}, {}]
-        written = b"".join(path.read_bytes() for home in homes for path in home.rglob("*") if path.is_file())
+        written = b"".join(written_in(home) for home in homes)
         assert not [secret for secret in used if secret.encode() in written]
 
         for peer in (trainer, coordinator):

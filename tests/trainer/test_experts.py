@@ -28,7 +28,7 @@ def test_the_connection_to_libp2p_is_closed_although_a_look_into_the_dht_does_no
         return []
 
     monkeypatch.setattr(experts, "join_daemon", joined)
-    monkeypatch.setattr(experts, "CLOSING", 0.1)
+    monkeypatch.setattr(experts, "CLOSING", 2.0)
     monkeypatch.setattr(experts, "Directory", Mock(return_value=Mock(read=read)))
     reached = open_experts(run.model_copy(update={"experts": ExpertsSection()}), "0123abcd", Mock(), Mock())
     assert reached is not None

@@ -285,7 +285,7 @@ def test_connections_in_a_handshake_are_counted_and_given_up(
 
 def test_a_thousand_silent_sockets_shut_out_nobody(secured: tuple[Server, str]) -> None:
     server, root = secured
-    with crowd_at(Crowd("127.0.0.1", server.port, "127.0.0.1")):
+    with crowd_at(Crowd("127.0.0.1", server.port, "127.0.0.2")):
         for _ in range(5):
             with connected(server.port, root) as good:
                 assert ask(good).startswith(b"HTTP/1.1 200")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 from tests.support.waiting import PATIENCE
 from tests.trainer.console.test_view import HOSTILE, VIEW
 from trainer.console.notebook import LINES, NotebookView, page
@@ -32,7 +34,8 @@ def test_messages_and_figures_are_one_page_that_replaces_the_one_before() -> Non
     assert set(last) == {HTML, PLAIN} and last[HTML].startswith("<pre")
 
 
-def test_a_quick_loop_is_drawn_once_in_a_while_and_its_last_view_in_the_end() -> None:
+def test_a_quick_loop_is_drawn_once_in_a_while_and_its_last_view_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.console.notebook.REDRAW_EVERY", PATIENCE)
     output = io.StringIO()
     with NotebookView(output) as view:
         for step in range(200):

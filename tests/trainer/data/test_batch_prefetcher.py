@@ -165,21 +165,26 @@ def test_closing_waits_for_no_source(make: MakePrefetcher, documents: list[str],
             wait_until(feed._queue.full, "full queue")
         if moment == "while a source hangs":
             assert hangs.wait(PATIENCE)
-    assert feed._thread.is_alive() == (moment == "while a source hangs")
+    if moment == "while a source hangs":
+        assert feed._thread.is_alive()
     released.set()
     wait_until(lambda: not feed._thread.is_alive(), "end of the thread")
 
 
 def test_who_cannot_wait_for_a_batch_asks_again_later(make: MakePrefetcher, documents: list[str]) -> None:
-    goes_on = threading.Event()
+    asked, goes_on = threading.Event(), threading.Event()
 
     def stalled() -> Iterator[str]:
         yield long(documents)
+        asked.set()
         goes_on.wait()
         yield from documents
 
     with make(stalled(), batch_size=2) as feed:
-        wait_until(lambda: feed.within(0.0) is None and feed.wait_seconds > 0.0, "end of what was ready")
+        wait_until(  # in this order: what was asked for before the look is not ready after it
+            lambda: (asked.is_set(), feed.within(0.0) is None) == (True, True) and feed.wait_seconds > 0.0,
+            "end of what was ready",
+        )
         assert feed.within(0.01) is None and feed.wait_seconds >= 0.01
         goes_on.set()
         assert feed.next().samples == 2

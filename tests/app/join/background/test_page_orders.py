@@ -75,6 +75,7 @@ def test_a_machine_in_a_long_pause_asks_at_its_link(
     server.answers[f"POST /below{PAUSE_ORDER}"] = Answer(body={"paused": True})
     anew = PageOrders(server.url, file)
     monkeypatch.setattr("app.join.background.page_orders.ASK_EVERY", 0.01)
+    monkeypatch.setattr("app.join.background.page_orders.STOP_PATIENCE", PATIENCE)
     resumed = threading.Event()
     with anew.asking():
         assert anew.is_paused
