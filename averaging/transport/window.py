@@ -9,6 +9,7 @@ without knowing of each other, and a slow receiver holds up its own stream alone
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from averaging.transport.wire_format import SLICE
 SMALLEST = 8 * 2**10  # bytes; as many are on their way when a stream begins
 LARGEST = 32 * 2**20
 QUICK, SLOW = 0.15, 0.25  # seconds that bytes wait
+LASTING = 0.1  # seconds for which they wait for so long before a window shrinks
 REST = 1.0  # seconds without any on their way, after which nothing is known of the line
 PERIOD = 60.0  # seconds of which the best time is remembered ...
 KEPT = 10  # ... for so many periods: clocks drift
@@ -33,6 +35,7 @@ class Window:
         self._freed = asyncio.Event()
         self._quickest: deque[tuple[float, float]] = deque()  # period, and seconds between the two clocks
         self._rests_since = self._shrunk_at = float("-inf")
+        self._slow_since = math.inf  # by the receiver's clock
         self.size, self.in_flight = SMALLEST, 0  # bytes
 
     async def room(self) -> None:
@@ -69,8 +72,13 @@ class Window:
         waited = self._waited(came - at, now // PERIOD)
         if waited < QUICK and was_needed:
             self.size = min(self.size + round(size * (1.0 - waited / QUICK)), LARGEST)
-        elif waited > SLOW and at >= self._shrunk_at:  # those that were sent before tell of the window as it was
-            self.size, self._shrunk_at = max(self.size // 2, SMALLEST), now
+        if waited <= SLOW:
+            self._slow_since = math.inf
+        else:
+            self._slow_since = min(self._slow_since, came)
+            # a receiver that was busy takes in much at once; and slices of before tell of the window as it was
+            if came >= self._slow_since + LASTING and at >= self._shrunk_at:
+                self.size, self._shrunk_at = max(self.size // 2, SMALLEST), now
         self._measure()
         self._freed.set()
         return True

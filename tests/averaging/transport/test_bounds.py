@@ -103,6 +103,8 @@ def test_a_window_follows_how_long_slices_wait_and_not_how_long_receipts_do(ahea
     way.carry_a_window(QUICK + 0.05, receipts)
     assert window.size == grown
     way.carry_a_window(SLOW + 0.1, receipts)
+    assert window.size == grown, "a receiver that was busy takes in all at once"
+    way.carry_a_window(SLOW + 0.1, receipts)
     assert window.size == grown // 2
     for _ in range(20):
         way.carry_a_window(3.0, receipts)
