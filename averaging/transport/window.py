@@ -53,7 +53,7 @@ class Window:
         """A slice was handed over."""
         now = self._clock()
         if not self._sent and now > self._rests_since + REST:
-            self.size = min(self.size, SMALLEST)
+            self.size = SMALLEST
         self._sent.append((size, now))
         self.in_flight += size
         self._meter.under_way(size)
