@@ -1,9 +1,9 @@
 """A node that stores a record asks others for the nodes near its key, and not for what they have under it.
 
 Upstream asks for the key, and each node answers with all that it has there. Peers store their records of one kind under
-one key, so each of them would be sent the whole list, by all that hold it, each time that it tells of itself. So the
-nodes near another key are asked for, one that differs in its last bits: the order of nodes by their distance is the
-same, and nobody can have stored anything under a key that is drawn for each search.
+one key, so each of them would be sent the whole list, by all that hold it, each time that it tells of itself. So each
+search is for a random key that differs in its last bits: nodes have the same order by their distance to it, and nothing
+is stored under it.
 """
 
 import random
