@@ -39,8 +39,8 @@ class Window:
         self.size, self.in_flight = SMALLEST, 0  # bytes
 
     async def room(self) -> None:
-        """Wait until something may be sent. One slice may be larger than the window."""
-        while self.in_flight >= self.size:
+        """Wait until a slice may be sent: one always may, and more as far as they are within the size."""
+        while self._has_no_room():
             self._freed.clear()
             await self._freed.wait()
 
@@ -101,8 +101,11 @@ class Window:
         self._quickest.append((period, seconds_at_best))
         return seconds - min(best for _, best in self._quickest)
 
+    def _has_no_room(self) -> bool:
+        return self.in_flight > 0 and self.in_flight + self.slice > self.size
+
     def _measure(self) -> None:
-        before, self._is_full = self._is_full, self.in_flight >= self.size
+        before, self._is_full = self._is_full, self._has_no_room()
         if self._is_full and not before:
             self._meter.begin()
         elif before and not self._is_full:

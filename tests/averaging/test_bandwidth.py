@@ -150,10 +150,8 @@ def test_full_windows_show_what_the_line_carries_and_never_more(speed: float, st
     in_virtual_time(course)
 
 
-@pytest.mark.parametrize(
-    ("speed", "streams", "longest"), [(2.0, 4, 0.35), (2.0, 7, 0.4), (20.0, 4, 0.3), (20.0, 20, 0.3), (500.0, 20, 0.3)]
-)
-def test_streams_that_begin_together_use_the_line_and_wait_little(speed: float, streams: int, longest: float) -> None:
+@pytest.mark.parametrize(("speed", "streams"), [(2.0, 4), (2.0, 7), (20.0, 4), (20.0, 20), (500.0, 20)])
+def test_streams_that_begin_together_use_the_line_and_wait_little(speed: float, streams: int) -> None:
     async def course() -> None:
         line = Uplink(speed * MEGABIT)
         carrying = asyncio.create_task(line.carry())
@@ -165,7 +163,7 @@ def test_streams_that_begin_together_use_the_line_and_wait_little(speed: float, 
         began, line.longest_wait = clock(), 0.0
         await asyncio.gather(*[line.send([PIECE] * count, window=window) for window in windows])
         assert clock() - began < 22.0  # and use the line
-        assert line.longest_wait < longest  # seconds; a router may drop what waits longer
+        assert line.longest_wait < 0.3  # seconds; a router may drop what waits longer
         carrying.cancel()
 
     in_virtual_time(course)
