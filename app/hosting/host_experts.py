@@ -1,12 +1,14 @@
 """`sahaj host-experts URL`, from top to bottom: from a link to a peer that serves experts."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from app.hosting.console import HostConsole
+from app.hosting.reachability import ReachabilityWatch
 from app.installation import keep_installation
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, is_unreachable
@@ -17,11 +19,14 @@ from app.join.problems import JoinProblem, ProblemKind, one_line
 from app.join.volunteer import identify
 from app.startup import loading_libraries
 from swarm.language import _
+from swarm.leaving import ask_to_leave
 from swarm.logging.startup_timer import StartupTimer
 from swarm.run_file import RunFile
 from trainer.options import VolunteerOptions
 
-if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be reported at once
+if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
+    from hivemind.dht import DHT
+
     from experts.host.settings import ExpertSettings
 
 FOLDER = "-experts"  # ends the name of a host's folder: a trainer on the same machine has another one
@@ -59,7 +64,7 @@ def host_experts(url: str, options: HostOptions) -> None:
         timer = StartupTimer(console.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:
             host = _enter(client, options, timer, console.message)
-        _serve(host, options, timer, console)
+        _serve(host, client.base, options, timer, console)
 
 
 def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer, say: Say) -> Host:
@@ -76,13 +81,7 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
             ),
         )
     if is_unreachable(client.base, options.chosen):
-        raise JoinProblem(
-            ProblemKind.NOT_REACHABLE,
-            _(
-                "trainers cannot connect to this machine, so it cannot host experts; forward a port to it and name "
-                "both, as --listen /ip4/0.0.0.0/tcp/31400 --announce /ip4/PUBLIC-ADDRESS/tcp/31400"
-            ),
-        )
+        raise _not_reachable()
     with timer("checking this machine"):
         with loading_libraries():
             from app.hosting.capacity import capacity, measure, states_folder
@@ -126,14 +125,43 @@ def plan(run: RunFile, settings: "ExpertSettings", capacity: int, user: str) -> 
     ]
 
 
-def _serve(host: Host, options: HostOptions, timer: StartupTimer, console: HostConsole) -> None:
+def _not_reachable() -> JoinProblem:
+    return JoinProblem(
+        ProblemKind.NOT_REACHABLE,
+        _(
+            "trainers cannot connect to this machine, so it cannot host experts; forward a port to it and name "
+            "both, as --listen /ip4/0.0.0.0/tcp/31400 --announce /ip4/PUBLIC-ADDRESS/tcp/31400"
+        ),
+    )
+
+
+def _serve(host: Host, url: str, options: HostOptions, timer: StartupTimer, console: HostConsole) -> None:
     with timer("loading the libraries of hosting"), loading_libraries():
         from app.hosting.serving import serve
     admitted = host.admitted
     renewal = admitted.renewal(console.message, work="hosting")
     network = options.chosen.network(admitted.initial_peers(), client_mode=False)
+
+    def leave() -> None:
+        console.message(
+            _(
+                "This machine seems to have moved behind a router, where trainers cannot reach it: this host leaves, "
+                "and others take over."
+            )
+        )
+        ask_to_leave()
+
+    watch = ReachabilityWatch(partial(is_unreachable, url, options.chosen, when_offline=False), leave)
+
+    def when_joined(dht: "DHT") -> None:
+        renewal.start(dht)
+        watch.start()
+
     try:
-        serve(admitted, host.settings, host.capacity, network, renewal.start, console)
+        serve(admitted, host.settings, host.capacity, network, when_joined, console)
     finally:
         renewal.stop()
+        watch.stop()
     admitted.check_end(renewal)
+    if watch.has_left:
+        raise _not_reachable()

@@ -236,10 +236,15 @@ def team_line(wanted: str, answer: JoinAnswer) -> str:
     return said.format(team=wanted, why=why)
 
 
-def is_unreachable(url: str, chosen: VolunteerOptions) -> bool:
-    """Whether others cannot connect to this machine, as the volunteer says, or as it looks from here."""
+def is_unreachable(url: str, chosen: VolunteerOptions, *, when_offline: bool = True) -> bool:
+    """Whether others cannot connect to this machine, as the volunteer says, or as it looks from here.
+
+    Args:
+        when_offline: what to answer while this machine finds no way to the URL.
+    """
     if chosen.client_mode is not None:
         return chosen.client_mode
     if chosen.listen or chosen.announce:
         return False
-    return machine_checks.needs_client_mode(*machine_checks.addresses_towards(url))
+    own, coordinator = machine_checks.addresses_towards(url)
+    return machine_checks.needs_client_mode(own, coordinator) if own else when_offline

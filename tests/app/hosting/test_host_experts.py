@@ -1,6 +1,7 @@
 """The way of `sahaj host-experts` to the swarm, with a stand-in for the coordinator and for hosting itself."""
 
 import sys
+import threading
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.hosting.host_experts import HostOptions, host_experts
+from app.hosting.reachability import ENOUGH
 from app.join.problems import ProblemKind
 from swarm.errors import SwarmError
 from tests.app.join.conftest import RUN
@@ -22,6 +24,7 @@ from tests.app.join.conftest import tokenizer_files as tokenizer_files
 from tests.app.join.stand_in import StandIn
 from tests.app.join.test_join import change_answer
 from tests.support.problems import raises_problem
+from tests.support.waiting import PATIENCE
 from trainer.options import VolunteerOptions
 
 WITH_EXPERTS = RUN + "experts:\n  grid: [2, 3]\n  width: 8\n  hidden: 16\n"
@@ -62,11 +65,11 @@ def test_a_host_joins_as_a_trainer_does(
 ):
     run_of(WITH_EXPERTS)
     host_experts(opened.url, options(tmp_path, experts=4))
-    [(admitted, settings, capacity, network, start_renewal, _)] = served
+    [(admitted, settings, capacity, network, _, _)] = served
     assert admitted.gate.own.user == "~bob"
     assert (settings.grid, settings.width, settings.hidden, capacity) == ((2, 3), 8, 16, 4)
     assert not network.client_mode and network.initial_peers
-    assert start_renewal.__self__._contact.renew().user == "~bob"
+    assert admitted.contact.renew().user == "~bob"
     assert admitted.run_folder.parent == tmp_path / "peer"
     said = capsys.readouterr().out
     assert "Of 6 experts" in said and "takes 4 at most" in said and "Ctrl-C" in said
@@ -101,6 +104,31 @@ def test_a_machine_that_nobody_reaches_is_refused_and_told_the_way_out(
     forwarded = VolunteerOptions(announce=("/ip4/93.184.216.35/tcp/31400",))
     host_experts(opened.url, options(tmp_path, state=tmp_path / "forwarded", chosen=forwarded))
     assert served[0][3].announce == forwarded.announce
+
+
+def test_a_host_whose_machine_moves_behind_a_router_leaves_after_some_looks_and_says_why(
+    opened: StandIn, run_of: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    own, theirs = "192.168.1.7", "93.184.216.34"
+    there, away, offline = (theirs, theirs), (own, theirs), ("", "")
+    looks = iter([there, away, offline, away, away, there, *[away] * ENOUGH])
+    asked = threading.Event()
+
+    def serve(*arguments: Any) -> None:
+        arguments[4](None)  # when it has joined
+        assert asked.wait(PATIENCE)
+
+    serving = types.ModuleType("app.hosting.serving")
+    serving.serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "app.hosting.serving", serving)
+    monkeypatch.setattr("app.hosting.host_experts.ask_to_leave", asked.set)
+    monkeypatch.setattr("app.hosting.reachability.LOOK_EVERY", 0.01)
+    monkeypatch.setattr("app.join.machine_checks.addresses_towards", lambda url: next(looks))
+    run_of(WITH_EXPERTS)
+    with raises_problem(ProblemKind.NOT_REACHABLE, match="--listen .* --announce"):
+        host_experts(opened.url, options(tmp_path))
+    assert not [*looks], "not before"
+    assert "moved behind a router" in capsys.readouterr().out
 
 
 def test_a_second_host_in_the_same_folder_is_refused(
