@@ -173,6 +173,8 @@ class ExpertStates:
         with self._lock:
             self._pending.discard(checkpoint)
             self._rollback = _Rollback(checkpoint, clock.now() + LIFETIME)
+        with contextlib.suppress(StorageError, OSError):  # `follow_rollback` tries again
+            self._note(self._rollback)
 
     def resume_rollback(self, checkpoints: Path) -> None:
         """Go on with what an earlier coordinator did not end."""
@@ -189,14 +191,7 @@ class ExpertStates:
         """
         if self._rollback is None:
             return
-        note = self._folder / ROLLBACK
-        if not self._rollback.is_noted:  # the note of an earlier one may be there
-            try:
-                write_file(note, self._rollback.checkpoint.name)
-            except StorageError:
-                note.unlink(missing_ok=True)  # a restart would go back to the checkpoint of the earlier one
-                raise
-            self._rollback.is_noted = True
+        note = self._note(self._rollback)
         try:
             if not self._roll_back(self._rollback):
                 return
@@ -267,11 +262,10 @@ class ExpertStates:
 
     def _roll_back(self, rollback: _Rollback) -> bool:
         """Whether it is over; not while hosts may still be found, which may have experts of which we have no state."""
-        checkpoint = rollback.checkpoint
+        checkpoint, file = rollback.checkpoint, rollback.checkpoint / file_names.EXPERTS
         if file_names.EXPERTS not in read_sums(checkpoint):
             self._say(f"problem: {checkpoint} has no {file_names.EXPERTS}, so {STAY}")
             return True
-        file = checkpoint / file_names.EXPERTS
         if rollback.versions is None:
             hosts = self.hosts()
             if not hosts and clock.now() < rollback.hosts_until:
@@ -282,6 +276,18 @@ class ExpertStates:
         count = len(rollback.versions)
         self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
         return True
+
+    def _note(self, rollback: _Rollback) -> Path:
+        """Write down what experts go back to, for a coordinator that is started again; returns the file."""
+        note = self._folder / ROLLBACK
+        if not rollback.is_noted:  # the note of an earlier one may be there
+            try:
+                write_file(note, rollback.checkpoint.name)
+            except StorageError:
+                note.unlink(missing_ok=True)  # a restart would go back to the checkpoint of the earlier one
+                raise
+            rollback.is_noted = True
+        return note
 
     def _write(self, checkpoint: Path) -> None:
         """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""

@@ -123,9 +123,10 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             watch = DHTWatch(dht, say, asked_to_leave.fail)
             webhooks = Webhooks(hooks, say)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
-            rollback = Rollback(context, replica, rollback_orders)
-            news = open_news(run, webhooks, replica.step, rollback, access)
             experts = open_expert_states(context, dht, identity, access.gate, lambda: replica.optimizer.step)
+            go_back = experts.roll_back if experts else lambda checkpoint: None
+            rollback = Rollback(context, replica, rollback_orders, go_back)
+            news = open_news(run, webhooks, replica.step, rollback, access)
             waiting = experts.pending if experts else frozenset()
             whole = [one for one in rollback.checkpoints() if one.path not in waiting]
             releaser = open_releaser(context, news, whole)

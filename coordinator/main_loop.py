@@ -161,9 +161,7 @@ class CoordinatorLoop:
         """Each time the run has gone back to an older state, have what is undone not count, and save that state."""
         while (found := self._replica.restored()) is not None:
             restored, older = found
-            checkpoint = self._rollback.note_rollback(restored.step, older)
-            if self._experts:
-                self._experts.roll_back(checkpoint)
+            self._rollback.note_rollback(restored.step, older)
             self._news.note_losses(self._rollback.losses())
             self._save(restored)
 

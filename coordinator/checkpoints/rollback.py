@@ -3,6 +3,7 @@
 import contextlib
 import math
 import queue
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -42,9 +43,19 @@ class Undone(BaseModel):
 class Rollback:
     """Watches losses and gradients of global steps, and proposes rollbacks; not for several threads."""
 
-    def __init__(self, context: RunContext, replica: Replica, orders: "queue.SimpleQueue[int]"):
-        """`orders` are global steps whose checkpoints the organizer wants to go back to."""
-        self._context, self._replica, self._orders = context, replica, orders
+    def __init__(
+        self,
+        context: RunContext,
+        replica: Replica,
+        orders: "queue.SimpleQueue[int]",
+        went_back: Callable[[Path | None], None] = lambda checkpoint: None,
+    ):
+        """
+        Args:
+            orders: global steps whose checkpoints the organizer wants to go back to.
+            went_back: is told once of each rollback: the checkpoint of that state; None if it is not here any more.
+        """
+        self._context, self._replica, self._orders, self._went_back = context, replica, orders, went_back
         self._compared_since = replica.step  # global step since which training losses are compared
         self._proposed: tuple[Checkpoint, str] | None = None  # the older state, and the reason
         self._best = math.inf  # held-out loss, in nats
@@ -132,25 +143,21 @@ class Rollback:
         self._replica.roll_back(load_checkpoint(checkpoint.path))
         self._proposed = checkpoint, reason
 
-    def note_rollback(self, step: int, older: int) -> Path | None:
-        """The header of this global step has rolled the run back to the state of an older one.
-
-        Returns the checkpoint of that; None if it is not here any more.
-        """
+    def note_rollback(self, step: int, older: int) -> None:
+        """The header of this global step has rolled the run back to the state of an older one."""
         reason, self._compared_since = "It was proposed earlier", step
         if self._proposed is not None and self._proposed[0].step == older:  # else that order still stands
             reason, self._proposed = self._proposed[1], None
         if not self._is_noted(step):
             self._undo(older, step)
         self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
-        return dict(named_checkpoints(self._context.checkpoints)).get(older)
 
     def note_header(self, rollback: Header) -> None:
         """Mark a rollback in the log that was applied before a restart, or was caught up past."""
         if self._is_noted(rollback.step):
             return
         older = self._replica.target_of(rollback)
-        self._undo(rollback.step - 1 if older is None else older, rollback.step)
+        self._undo(older, rollback.step)
         if older is None:
             self._context.say(
                 f"attention: while the coordinator was away, the run went back to an older state, as global step "
@@ -161,8 +168,12 @@ class Rollback:
     def _is_noted(self, step: int) -> bool:
         return any(one.stop == step for one in self._abandoned)
 
-    def _undo(self, older: int, step: int) -> None:
-        self._abandoned.append(range(older + 1, step))
+    def _undo(self, older: int | None, step: int) -> None:
+        is_newest = all(one.stop < step for one in self._abandoned)  # the disk gets lost headers in any order
+        self._abandoned.append(range(step if older is None else older + 1, step))
+        if is_newest:  # told before it is written: after a crash rather twice than never
+            there = dict(named_checkpoints(self._context.checkpoints))
+            self._went_back(None if older is None else there.get(older))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
             undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])
             write_file(self._file, undone.model_dump_json() + "\n")

@@ -114,32 +114,39 @@ def test_a_rollback_that_an_earlier_coordinator_proposed_undoes_as_much(
     good, said, orders = make_checkpoint(100), list[str](), queue.SimpleQueue[int]()
     make_checkpoint(150)
     log, nobody = SimpleNamespace(step=190), None
-    rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)  # type: ignore[arg-type]
-    assert rollback.note_rollback(200, 100) == good.path
+    told = list[Path | None]()
+    context = RunContext(run, OURS, state_folder, nobody, said.append)  # type: ignore[arg-type]
+    rollback = Rollback(context, log, orders, told.append)  # type: ignore[arg-type]
+    rollback.note_rollback(200, 100)
+    assert told == [good.path]
     assert [one.step for one in rollback.checkpoints()] == [100]
     assert said == ["It was proposed earlier: the swarm goes back to the state of global step 100, as global step 200"]
-    assert rollback.note_rollback(300, 99) is None
+    rollback.note_rollback(300, 99)
+    assert told == [good.path, None]
 
 
 def test_a_rollback_that_is_found_in_the_log_alone_undoes_as_much(
     run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
 ):
     """The coordinator ended before it had noted it, or has loaded a snapshot of a later step."""
-    make_checkpoint(100)
+    good = make_checkpoint(100)
     make_checkpoint(150)
-    said, targets = list[str](), {200: 100, 300: None}
+    make_checkpoint(299)
+    said, told, targets = list[str](), list[Path | None](), {200: 100, 250: 150, 300: None}
     log: Any = SimpleNamespace(step=310, target_of=lambda rollback: targets[rollback.step])
     context = RunContext(run, OURS, state_folder, None, said.append)  # type: ignore[arg-type]
-    rollback = Rollback(context, log, queue.SimpleQueue[int]())
+    rollback = Rollback(context, log, queue.SimpleQueue[int](), told.append)
     for _ in range(2):
         rollback.note_header(header(200, kind=HeaderKind.ROLLBACK))
     rollback.note_rollback(200, 100)
-    again = Rollback(context, log, queue.SimpleQueue[int]())
-    assert [one.step for one in again.checkpoints()] == [100]
+    again = Rollback(context, log, queue.SimpleQueue[int](), told.append)
+    assert [one.step for one in again.checkpoints()] == [100, 299]
     assert json.loads((state_folder / ROLLBACKS).read_text()) == {"steps": [[101, 200]]}
     assert len(said) == 1 and said[0].endswith("goes back to the state of global step 100, as global step 200")
     for _ in range(2):
         again.note_header(header(300, kind=HeaderKind.ROLLBACK))  # of which the snapshot is gone
+    again.note_header(header(250, kind=HeaderKind.ROLLBACK))  # a header that the disk had lost
+    assert told == [good.path, None], "experts go back once each, and not after a later rollback"
     assert len(said) == 2
     assert "went back to an older state, as global step 300; remove the checkpoints of lower steps" in said[1]
 
