@@ -2,8 +2,8 @@
 
 Some five peers of the DHT hold the records of hosts, and send all of them to each that looks: 1.5 KB a host, and 19
 bytes for each expert that it serves or copies. So a trainer looks the more rarely the more trainers and hosts there
-are: to eight trainers each holder sends the records of three hosts, with 32 experts each, at 10 KB a second. For a
-minute after an expert has lost its host, a trainer looks every five seconds.
+are, and a host the more rarely the more hosts: to eight trainers each holder sends the records of three hosts, with 32
+experts each, at 10 KB a second. For a minute after an expert has lost its host, a trainer looks every five seconds.
 """
 
 import asyncio
@@ -22,9 +22,25 @@ from swarm import clock
 logger = get_logger(__name__)
 
 LOOK_EVERY = 5.0  # seconds between two looks, at least
-SPARING = 0.2  # seconds between two looks, for each pair of a trainer and a host
+SPARING = 0.2  # seconds between two looks, for each pair of a peer that looks and a host
 LONGEST = LIFETIME / 2  # seconds between two looks: a host that one of them misses stays listed
 SOUGHT = 2 * LIFETIME  # seconds: the record of a host that has gone expires, and a standby takes over
+
+
+def sparing_pause(hosts: int, looking: int) -> float:
+    """Seconds between two looks into the directory, if so many peers look and find so many hosts."""
+    return min(LONGEST, SPARING * hosts * looking)
+
+
+def pause_of_host(others: Sequence[Listed]) -> float:
+    """Seconds until the next look of a host that sees these others: none while one leaves, as its states go soon.
+
+    It ends with the first record that expires unless it is renewed, because experts may be to be taken over then.
+    """
+    if any(host.holdings.leaves for host in others):
+        return 0.0
+    hosts = len(others) + 1
+    return min([sparing_pause(hosts, hosts), *(host.expires - clock.now() for host in others)])
 
 
 def routes(listed: Sequence[Listed]) -> dict[Uid, PeerID]:
@@ -53,8 +69,7 @@ async def follow(
             try:
                 listed = await asyncio.to_thread(directory.read)
                 experts.use(routes(listed))
-                pairs = len(listed) * await asyncio.to_thread(trainers)
-                next_look = begin + min(LONGEST, SPARING * pairs)
+                next_look = begin + sparing_pause(len(listed), await asyncio.to_thread(trainers))
             except Exception as error:  # no peer is there, or the DHT is slow: the next look will tell
                 logger.debug(f"no word from the DHT about experts: {error!r}")
         await asyncio.sleep(every)

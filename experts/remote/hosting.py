@@ -21,6 +21,7 @@ from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
 from experts.remote.connection import HostConnection
 from experts.remote.copying import Copying, CopyTimes
+from experts.remote.following import pause_of_host
 from experts.remote.recovering import Recovering
 from experts.remote.service import ExpertService
 from experts.remote.wire import greeting
@@ -41,7 +42,7 @@ LOOKS = 2  # at the directory before experts are served or taken over: a single 
 class HostingTimes(CopyTimes):
     """In seconds. States are written as often as they are copied."""
 
-    look: float = 5.0  # between two looks at the directory
+    look: float = 5.0  # between two looks at the directory, at least
     tell: float = 10.0  # between two records of ours, if nothing changes; they live for three times as long
     handover: float = 30.0  # for standbys to take over what a host serves that leaves
     ask: float = 30.0  # between two questions to the coordinator, for newer states and for the schedule
@@ -148,7 +149,8 @@ class Hosting:
         self._heard_at = self._began = clock.now()
         self._working = asyncio.create_task(self.worker.run())
         await self._service.start()
-        tasks = (self._keep_looking(), self._keep_saving(), self._keep_asking())
+        await self._publish()  # before the first look, or it may find nothing
+        tasks = (self._keep_telling(), self._keep_looking(), self._keep_saving(), self._keep_asking())
         self._tasks = [asyncio.create_task(one) for one in tasks]
 
     async def stop(self) -> list[Uid]:
@@ -194,13 +196,21 @@ class Hosting:
                 return
             await asyncio.sleep(self._times.look)  # in which they tell of their newest copies, too
 
+    async def _keep_telling(self) -> None:
+        """Keep our record up. This waits for no disk and no other host."""
+        while True:
+            if clock.now() >= self._published_at + self._times.tell:
+                await self._publish()
+            await asyncio.sleep(self._times.look)
+
     async def _keep_looking(self) -> None:
         while True:
+            pause = 0.0
             try:
-                await self._look()
+                pause = await self._look()
             except Exception as error:  # the DHT is slow, the disk full: the next look will tell
                 logger.warning(f"the experts' directory: {error!r}")
-            await asyncio.sleep(self._times.look)
+            await asyncio.sleep(max(self._times.look, pause))
 
     async def _keep_saving(self) -> None:
         """Write states that are due. This waits for no other host."""
@@ -231,19 +241,19 @@ class Hosting:
             await self.worker.between(self.worker.computing.experts.__setitem__, uid, newer)
             logger.info(f"expert {uid} goes back to step {steps_taken(newer.version)}, as the run does")
 
-    async def _look(self) -> None:
-        if clock.now() >= self._published_at + self._times.tell:  # before the first read, or it may find nothing
-            await self._publish()
+    async def _look(self) -> float:
+        """Look who has which experts, and act; returns for how many seconds nothing more is to be done."""
         listed = await asyncio.to_thread(self._swarm.directory.read)
         # after long silence, as of a machine that slept, records have expired that the first answers may lack
         is_back = self._heard_at < clock.now() - LIFETIME
         self._heard_at, self._looks = clock.now(), 0 if is_back else self._looks + 1
-        if self._looks >= LOOKS:
-            await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
-            self._heard_at = clock.now()  # a disk may take long
+        others = [host for host in listed if host.peer_id != self._swarm.identity.peer_id]
+        has_all = self._looks >= LOOKS and await self._follow(others)
+        self._heard_at = clock.now()  # a disk may take long
+        return pause_of_host(others) if has_all else 0.0
 
-    async def _follow(self, others: Sequence[Listed]) -> None:
-        """Have what we are to have, and tell the others."""
+    async def _follow(self, others: Sequence[Listed]) -> bool:
+        """Have what we are to have, and tell the others; whether we serve all that we are to serve."""
         holdings = at_least([host.holdings for host in others], self._copying.seen(others))
         to_have = assign(self.holdings, holdings, self._settings.grid, self._capacity)
         before = self.holdings.serves.keys() | set()
@@ -256,6 +266,7 @@ class Hosting:
         of_users = zip((host.user for host in others), holdings, strict=True)
         for uid in safe_elsewhere(self._files.versions, of_users, self._swarm.gate.own.user) - kept:
             await asyncio.to_thread(self._files.remove, uid)
+        return to_have.serves <= self.holdings.serves.keys()
 
     async def _serve(self, to_have: Assignment) -> None:
         experts = self.worker.computing.experts
@@ -295,7 +306,8 @@ class Hosting:
             return False
         try:
             if self._files.versions.get(uid) != expert.version:
-                await asyncio.to_thread(self._files.write, uid, *await self.worker.between(_snapshot, expert))
+                state = await self.worker.between(lambda: (expert.version, to_bytes(expert)))
+                await asyncio.to_thread(self._files.write, uid, *state)
         except Exception as error:  # the others are saved all the same
             logger.warning(f"expert {uid} is not saved", exc_info=error)
             told = _("expert {name} could not be saved ({error}); leave and start again")
@@ -305,7 +317,3 @@ class Hosting:
         self._unsaved.pop(uid, None)
         self._saved_at[uid] = clock.now()
         return True
-
-
-def _snapshot(expert: TrainedExpert) -> tuple[int, bytes]:
-    return expert.version, to_bytes(expert)

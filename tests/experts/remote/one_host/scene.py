@@ -83,6 +83,7 @@ class FakeDirectory:
     def __init__(self) -> None:
         self.peers: list[Peer] = []
         self.stored: list[Holdings] = []
+        self.looks: list[float] = []  # when it was read
         self.is_stored = True
         self.error: Exception | None = None
         self.hangs = False
@@ -92,11 +93,12 @@ class FakeDirectory:
         return self.is_stored
 
     async def read(self) -> list[Listed]:
+        self.looks.append(clock.now())
         if self.hangs:
             await asyncio.sleep(1e9)
         if self.error is not None:
             raise self.error
-        return [peer.listed for peer in self.peers]
+        return [host for host in (peer.listed for peer in self.peers) if host.expires > clock.now()]
 
 
 class Scene:
