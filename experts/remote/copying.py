@@ -127,6 +127,8 @@ class Copying:
             logger.warning(f"expert {uid} of {peer_id} is not copied: {error}")
             if isinstance(error, StorageError):
                 self._unsaved[uid] = str(error)
+                self.had.discard(uid)  # while we tell of an old one, no other host makes a copy
+                return
         if uid in self.wanted and uid in self._files.versions:
             self.had.add(uid)
 

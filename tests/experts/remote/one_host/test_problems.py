@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -54,5 +55,28 @@ def test_the_volunteer_is_told_that_copies_cannot_be_written(scene: Scene, monke
         await asyncio.sleep(TIMES.copy + TIMES.look)
         assert (await scene.hosting.report()).problem == ""
         assert scene.files == {A: 5, B: 5, C: 5, D: 5}
+
+    scene.play(course)
+
+
+def test_a_copy_that_cannot_be_kept_up_is_announced_no_longer_so_that_another_host_makes_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
+    other = Peer("other", {A: 5, B: 5, C: 5, D: 5})
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        other.has(A, 9)
+        other.versions[A] = 9
+        with monkeypatch.context() as context:
+            context.setattr(StateFiles, "write", Mock(side_effect=StorageError("the disk is full")))
+            await asyncio.sleep(TIMES.copy + TIMES.tell)
+            assert scene.directory.stored[-1].copies == {B: 5, C: 5, D: 5}
+            await asyncio.sleep(TIMES.copy)
+            assert scene.directory.stored[-1].copies == {B: 5, C: 5, D: 5}
+            assert scene.files[A] == 5, "it may be the only one"
+        await asyncio.sleep(TIMES.copy + TIMES.tell)
+        assert scene.directory.stored[-1].copies == {A: 9, B: 5, C: 5, D: 5}
 
     scene.play(course)
