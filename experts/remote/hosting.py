@@ -285,7 +285,8 @@ class Hosting:
             logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)
             self._copying.had.discard(uid)
-        self._copying.had &= to_have.copies
+        # what we are to serve and do not yet, as we wait for the coordinator, stays a copy; others serve what we cannot
+        self._copying.had &= to_have.copies | (to_have.serves - self._recovering.unsaved.keys())
 
     async def _publish(self) -> None:
         load, directory = self.worker.queue.load, self._swarm.directory

@@ -61,7 +61,7 @@ class Recovering:
         self._connect, self._coordinator, self._settings, self._files = connect, coordinator, settings, files
         self._state, self._on_schedule = state, on_schedule
         self._unasked = ""  # why the coordinator was not asked; empty if it was
-        self._unsaved: dict[Uid, str] = {}  # why its states could not be written
+        self.unsaved: dict[Uid, str] = {}  # why its states could not be written
         self._wanted: Set[Uid] = frozenset()  # experts that are to be served, as of the last call
         self._ready: set[Uid] = set()
         self._tasks = Tasks()
@@ -70,7 +70,7 @@ class Recovering:
     @property
     def problem(self) -> str:
         """Why experts are not served; empty if nothing is in the way."""
-        return self._unasked or next((told for uid, told in self._unsaved.items() if uid in self._wanted), "")
+        return self._unasked or next((told for uid, told in self.unsaved.items() if uid in self._wanted), "")
 
     async def prepare(self, uids: Set[Uid], patience: float) -> Set[Uid]:
         """Those of the experts that can be served now; others follow at a later call.
@@ -126,9 +126,9 @@ class Recovering:
                         came = await self._fetch(connection, uid, version)
                 except StorageError as error:
                     logger.warning(str(error))
-                    self._unsaved[uid] = str(error)
+                    self.unsaved[uid] = str(error)
                     continue
-                self._unsaved.pop(uid, None)
+                self.unsaved.pop(uid, None)
                 if came in sought:
                     found.add(uid)
         except FAILURES as error:

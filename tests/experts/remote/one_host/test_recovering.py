@@ -134,6 +134,34 @@ def test_a_copy_that_was_removed_from_the_disk_is_no_reason_to_begin_anew(scene:
     scene.play(course)
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_copy_that_is_to_be_served_is_told_of_until_it_is_unless_the_disk_keeps_it_from_that(
+    scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch, is_full: bool
+):
+    other = Peer("other", {A: 7, B: 5, C: 2, D: 3})
+
+    async def course() -> None:
+        scene.list(other)
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.copies == {A: 7, B: 5, C: 2, D: 3}
+        coordinator.has(A, 8)
+        coordinator.hangs = not is_full
+        scene.directory.stored.clear()
+        with monkeypatch.context() as context:
+            if is_full:
+                context.setattr(StateFiles, "write", Mock(side_effect=StorageError("the disk is full")))
+            scene.list()
+            await asyncio.sleep(2 * ANSWER)
+            told = [one.serves.keys() | one.copies.keys() for one in scene.directory.stored]
+            assert scene.hosting.holdings.serves.keys() == ({B, C, D} if is_full else {A, B, C, D})
+        if is_full:
+            assert A not in told[-1], "a host whose disk is not full may take the coordinator's state"
+        else:
+            assert all(one == {A, B, C, D} for one in told), "or another host would begin with an older state"
+
+    scene.play(course)
+
+
 def test_an_error_that_nobody_expected_is_logged(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(StateFiles, "write", Mock(side_effect=RuntimeError("no such tensor")))
     monkeypatch.setattr(tasks, "logger", logger := Mock())
