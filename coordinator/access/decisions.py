@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hivemind.dht import DHT
@@ -126,12 +126,7 @@ class NoticeStore:
 
     def show_best(self, best: BestCheckpoint) -> None:
         """Let the next notices tell everybody of a checkpoint, if there is room; no decision, and not on the disk."""
-        with self._lock:
-            known, self._best = self._best, best
-            try:
-                self._signed(self._decided)
-            except ValueError:  # bans matter more
-                self._best = known
+        self._best = best
 
     def put_on_probation(self, users: frozenset[str]) -> None:
         """Have these users, and no others, be left out of means.
@@ -177,7 +172,10 @@ class NoticeStore:
             pass_time=self.pass_time,
             best=self._best,
         )
-        return sign_notices(notices, self._authority, self._run_name)
+        try:
+            return sign_notices(notices, self._authority, self._run_name)
+        except ValueError:  # too long; decisions matter more than a checkpoint
+            return sign_notices(replace(notices, best=None), self._authority, self._run_name)
 
 
 def spellings(name: str, known: Iterable[str]) -> set[str]:

@@ -135,14 +135,15 @@ def test_of_two_decisions_at_a_time_none_is_lost(
     assert read(store, authority).banned == {"asha", "~boat"}
 
 
-def test_a_checkpoint_for_which_there_is_no_room_is_not_told_and_silences_nothing(
-    tmp_path: Path, authority: Authority
-) -> None:
-    store = NoticeStore(tmp_path, authority, "a-run")
-    store.show_best(short := BestCheckpoint(step=1, loss=5.0))
-    store.ban(*(f"12D3KooW{number:044}" for number in range(1150)))
-    store.show_best(replace(short, sentence="x" * 4000))
-    assert read(store, authority).best == short
+def test_a_checkpoint_is_told_only_where_the_decisions_leave_room(tmp_path: Path, authority: Authority) -> None:
+    store, bans = NoticeStore(tmp_path, authority, "a-run"), {f"12D3KooW{number:044}" for number in range(1190)}
+    store.show_best(best := BestCheckpoint(step=1, loss=5.0, sentence="x" * 4000))
+    store.ban(*bans)  # for which there is no room beside it
+    assert (read(store, authority).banned, read(store, authority).best) == (bans, None)
+    store.show_best(replace(best, step=2))
+    assert (read(store, authority).banned, read(store, authority).best) == (bans, None)
+    store.unban(*sorted(bans)[:100])
+    assert read(store, authority).best == replace(best, step=2)
 
 
 @pytest.mark.parametrize(
