@@ -70,7 +70,8 @@ class CoordinatorOptions:
 def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], None]) -> None:
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
 
-    If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
+    If the DHT ends or is silent for too long, or the HTTP service ends, that is said, and the process ends with the
+    status of `SwarmError`.
 
     Raises:
         SahajError: a run that admits nobody, no usable tokenizer, probes, held-out text or webhook, a used port, a
@@ -143,6 +144,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 order_rollback=rollback_orders.put,
                 hosts=experts.hosts if experts else list,
                 sessions=sessions,
+                fail=asked_to_leave.fail,
             )
             url = services.enter_context(service)
             write_file(folder / ADDRESSES, "\n".join(addresses(dht)) + "\n")

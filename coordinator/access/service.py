@@ -41,11 +41,13 @@ def serve(
     order_rollback: Callable[[int], None],
     hosts: Callable[[], list[Listed]],
     sessions: Callable[[], list[tuple[PeerID, SessionRecord]]],
+    fail: Callable[[], None],
 ) -> Iterator[str]:
     """Serve HTTP, renew passes and publish notices while the block runs; gives the URL to join by.
 
     Args:
         sessions: their records in the DHT.
+        fail: has the coordinator end with an error, because HTTP is served no longer; that was said.
 
     Raises:
         SahajError: the port is taken, or a file of the state folder cannot be used.
@@ -62,8 +64,13 @@ def serve(
         order_rollback=order_rollback,
         hosts=hosts,
     )
+
+    def ended(problem: str) -> None:
+        context.say(f"problem: {problem}; the program is stopping, so start it again")
+        fail()
+
     app = make_app(service)
-    server = Server(app, settings.host, settings.port)
+    server = Server(app, settings.host, settings.port, ended=ended)
     closing = threading.Event()
     threads = [
         threading.Thread(target=keep_pass_time, args=(server.url, access.notices, closing), name="pass-time"),
@@ -74,7 +81,7 @@ def serve(
     try:
         url = access.notices.url = settings.url or server.url
         write_file(context.folder / URL, url + "\n")
-        with serve_https(app, context.run, context.folder, context.say), open_renewals(service, dht):
+        with serve_https(app, context.run, context.folder, context.say, ended), open_renewals(service, dht):
             yield url
     finally:
         closing.set()

@@ -55,17 +55,19 @@ class Server:
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
         setting: str = "access.host and access.port",
+        ended: Callable[[str], object] = logger.error,
     ):
         """Listen on `host` and `port` (0: a free one).
 
         Args:
             tls: gives what a new connection is encrypted with; absent: plain HTTP.
             setting: of the run file, by which the port is chosen.
+            ended: is told in one line, in the server's thread, if the service ends without `stop`.
 
         Raises:
             SwarmError: the port is in use or not permitted, or the host is no address of this machine.
         """
-        self._scheme = "https" if tls else "http"
+        self._scheme, self._ended = "https" if tls else "http", ended
         self._socket = _listen(host, port, f"set {setting} in the run file")
         self.host, self.port = host, int(self._socket.getsockname()[1])
         config = uvicorn.Config(
@@ -104,10 +106,13 @@ class Server:
         self._socket.close()
 
     def _serve(self) -> None:
+        reason = ""
         try:
             self._server.run(sockets=[self._socket])
-        except Exception as error:
-            logger.error("the HTTP service has ended (%s)", type(error).__name__)
+        except BaseException as error:  # a SystemExit ends a thread without a word
+            reason = f" ({type(error).__name__})"
+        if not self._server.should_exit:
+            self._ended(f"the HTTP service at port {self.port} has ended{reason}")
 
     def _await_start(self) -> None:
         waited = threading.Event()

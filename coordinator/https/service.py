@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ from swarm.files import write_file
 from swarm.logging.logs import log_failure
 from swarm.run_file import RunFile
 
+logger = logging.getLogger(__name__)
+
 SOON = 7 * 86400.0  # seconds before its end when a certificate of the organizer's own should have been replaced
 LOOK_EVERY = 3600.0  # seconds between two looks at the certificate; an authority counts failures by the hour
 CHALLENGES = "/.well-known/acme-challenge/"
@@ -30,8 +33,17 @@ ANYWHERE = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
 
 
 @contextlib.contextmanager
-def serve_https(app: Starlette, run: RunFile, state_folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def serve_https(
+    app: Starlette,
+    run: RunFile,
+    state_folder: Path,
+    say: Callable[[str], None],
+    ended: Callable[[str], object] = logger.error,
+) -> Iterator[None]:
     """Serve the app over HTTPS while the block runs, if the run file asks for it.
+
+    Args:
+        ended: see `Server`.
 
     Raises:
         SahajError: a port is taken or not permitted, or there is no certificate.
@@ -46,7 +58,8 @@ def serve_https(app: Starlette, run: RunFile, state_folder: Path, say: Callable[
         if keeper.obtains:
             check_installed()
             front = redirecting(run.access.url or "", answers)
-            services.callback(Server(front, ANYWHERE, settings.http_port, setting="access.tls.http_port").stop)
+            setting = "access.tls.http_port"
+            services.callback(Server(front, ANYWHERE, settings.http_port, setting=setting, ended=ended).stop)
         try:
             keeper.refresh()
         except SahajError as error:
@@ -54,7 +67,7 @@ def serve_https(app: Starlette, run: RunFile, state_folder: Path, say: Callable[
                 raise
             say(keeper.describe(error))
         tls = keeper.certificate.context
-        services.callback(Server(app, ANYWHERE, settings.port, tls=tls, setting="access.tls.port").stop)
+        services.callback(Server(app, ANYWHERE, settings.port, tls=tls, setting="access.tls.port", ended=ended).stop)
         closing = threading.Event()
         threading.Thread(target=keep_fresh, args=(keeper, closing, say), name="certificate", daemon=True).start()
         services.callback(closing.set)

@@ -27,12 +27,14 @@ ATTACKER, VOLUNTEER = "127.0.0.1", "127.0.0.2"
 def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     others = threading.enumerate()  # servers of earlier tests take a moment to stop
-    server = Server(FastAPI(), "0.0.0.0", free_port())
+    ended: list[str] = []
+    server = Server(FastAPI(), "0.0.0.0", free_port(), ended=ended.append)
     assert server.url == f"http://127.0.0.1:{server.port}"
     assert httpx.get(server.url + "/openapi.json", trust_env=False, timeout=PATIENCE).status_code == 200
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     server.stop()
     server.stop()
+    assert not ended
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.url, trust_env=False)
     assert not [thread for thread in threading.enumerate() if thread.name == "http" and thread not in others]
