@@ -88,14 +88,14 @@ class _Webhook:
                 self._send(client, text)
 
     def _send(self, client: httpx.Client, text: str) -> None:
-        request = make_request(self._url, text, secrets.token_hex(8))
+        number = secrets.token_hex(8)
         pause, wanted, problem = FIRST_PAUSE / 2, 0.0, ""
         for attempt in range(ATTEMPTS):
             if attempt and self._leaving.wait(min(max(pause, wanted), LONGEST_PAUSE)):
                 break
             pause, wanted = pause * 2, 0.0
             try:
-                answer = client.send(request)
+                answer = client.send(make_request(self._url, text, number))
                 if answer.is_success:
                     self._failing = False
                     return

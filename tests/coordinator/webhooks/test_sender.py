@@ -119,6 +119,17 @@ def test_a_webhook_that_is_gone_is_reported_once_without_its_address(
     assert SECRET not in "".join(said) + caplog.text
 
 
+def test_a_message_that_cannot_be_sent_silences_no_later_one(rooms: Rooms) -> None:
+    said: list[str] = []
+    hooks = Webhooks([rooms.url + SLACK], said.append)
+    hooks.tell("\ud800")  # no UTF-8
+    hooks.tell("news")
+    rooms.wait_for(1)
+    hooks.finish(PATIENCE)
+    assert [body["text"] for *_, body in rooms.got] == ["news"]
+    assert len(said) == 1 and "(UnicodeEncodeError)" in said[0]
+
+
 def test_a_service_that_hangs_holds_nobody_up_and_fills_no_memory(rooms: Rooms) -> None:
     said: list[str] = []
     rooms.go_on.clear()
