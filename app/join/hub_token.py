@@ -85,12 +85,13 @@ def ask_for_token() -> HubToken:
     return token
 
 
-def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
+def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False, service: bool = False) -> str:
     """Ask the Hub whose token this is; returns the name.
 
     Args:
         allow_write: accept a token that may change things on the Hub.
         notebook: advise what to do in a notebook, which has no command line.
+        service: advise what to do for a service, which sees no HF_TOKEN.
 
     Raises:
         JoinProblem: the Hub does not know the token or does not answer, or the token may write.
@@ -98,20 +99,23 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
     answer = _whoami(token, notebook=notebook)
     may = what_it_may_change(answer)
     if may and not allow_write:
-        raise JoinProblem(
-            ProblemKind.TOKEN_TOO_STRONG,
-            (
-                _(
-                    "the token from {source} {may}; joining needs no permissions, so {how}, then type it here, or keep "
-                    "it as the secret HF_TOKEN"
-                )
-                if notebook
-                else _(
-                    "the token from {source} {may}; joining needs no permissions, so {how}, `export HF_TOKEN=hf_...`, "
-                    "then join again; or accept this one with --allow-write-token"
-                )
-            ).format(source=token.source, may=may, how=how_to_make()),
-        )
+        if notebook:
+            told = _(
+                "the token from {source} {may}; joining needs no permissions, so {how}, then type it here, or keep "
+                "it as the secret HF_TOKEN"
+            )
+        elif service:
+            told = _(
+                "the token from {source} {may}; joining needs no permissions, so {how}, log in with it: `{command}`, "
+                "then install again; or accept this one with --allow-write-token"
+            )
+        else:
+            told = _(
+                "the token from {source} {may}; joining needs no permissions, so {how}, `export HF_TOKEN=hf_...`, "
+                "then join again; or accept this one with --allow-write-token"
+            )
+        told = told.format(source=token.source, may=may, how=how_to_make(), command=login_command())
+        raise JoinProblem(ProblemKind.TOKEN_TOO_STRONG, told)
     return str(answer["name"])
 
 

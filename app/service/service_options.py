@@ -84,7 +84,7 @@ def check_login(link: str, name: str | None, say: Callable[[str], None], *, allo
         )
     if warning := warning_about_token(run.access, name, client.base):
         say(warning)
-    check_token(HubToken(saved, _(SAVED)), allow_write=allow_write_token)
+    check_token(HubToken(saved, _(SAVED)), allow_write=allow_write_token, service=True)
 
 
 def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:

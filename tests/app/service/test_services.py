@@ -110,6 +110,7 @@ def test_a_saved_login_is_checked_and_not_written_down(machine: Machine, coordin
     hub.answers["GET /api/whoami-v2"] = Answer(body={"name": "asha", "auth": {"accessToken": role}})
     refused = machine.sahaj("service", "install", coordinator.url)
     assert refused.returncode == 28 and "the token from the saved login has write permission" in refused.stderr
+    assert "hf auth login`, then install again" in refused.stderr and "HF_TOKEN" not in refused.stderr
     installed(coordinator.url, machine, "--allow-write-token")
     (unit,) = machine.units.iterdir()
     assert "hf_saved" not in unit.read_text()
