@@ -109,10 +109,17 @@ def run(*command: object) -> None:
 
 
 def whole_link(given: str) -> str:
-    """The link as `sahaj join` would complete it: https for a domain name alone, http for any other machine."""
+    """The link as `sahaj join` would complete it: https for a domain name alone, http for any other machine.
+
+    What cannot be one ends the cell with a line.
+    """
     link = re.sub(r"(/join\.(sh|ipynb))?/*$", "", given)
     is_public = re.match(r"[^/:]+\.[^/:.\d][^/:.]*(:443)?(/|$)", link)
-    return link if "://" in link or link.startswith("/") else f"{'https' if is_public else 'http'}://{link}"
+    whole = link if "://" in link else f"{'https' if is_public else 'http'}://{link}"
+    if re.fullmatch(r"(?i)https?://(?!https?:?(/|$))([^\s/:@?#\"']+|\[[^\s\]]+\])(:\d+)?([/?#]\S*)?", whole):
+        return whole
+    example = _("{one} or {other}").format(one="https://run.example.org", other="http://192.0.2.1:8080")
+    sys.exit(_("{given}: not a URL; give the run's link, as {example}").format(given=given, example=example))
 
 
 def ask_for_link() -> str:

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from app.join.address import coordinator_url, is_private
+from app.join.problems import ProblemKind
 from coordinator.notebook.build import CELL, code
 from coordinator.notebook.wheel import Program, this_program
 from swarm.version import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
+from tests.support.problems import raises_problem
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("platform")  # its Python is built once
@@ -190,6 +192,23 @@ def test_a_link_is_completed_as_joining_completes_it(link: str) -> None:
     cell: dict[str, Any] = {}
     exec(CELL.read_text().removesuffix("main()\n"), cell)
     assert cell["whole_link"](f"{link}/") == coordinator_url(f"{link}/")
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        *("http:/192.0.2.1:8080", "https:/a.org", "http//a.org", "http:a.org", "htp://a.org", "https://", "a b.org"),
+        *("/", "'https://a.org'", "sahaj join https://a.org", "asha@a.org", "a.org:port", "/ip4/192.0.2.1/tcp/1"),
+    ],
+)
+def test_a_slip_of_pasting_is_named_with_the_way_out(slip: str) -> None:
+    cell: dict[str, Any] = {}
+    exec(CELL.read_text().removesuffix("main()\n"), cell)
+    with pytest.raises(SystemExit) as told:
+        cell["whole_link"](slip)
+    assert str(told.value).startswith(f"{slip}: not a URL; give the run's link, as https://run.example.org or ")
+    with raises_problem(ProblemKind.BAD_URL):
+        coordinator_url(slip)
 
 
 @pytest.mark.parametrize(
