@@ -74,7 +74,8 @@ def install(url: str, arguments: Sequence[str], options: dict[str, Any], say: Sa
 def status(url: str | None, say: Say) -> None:
     """Say in a few lines what the services do."""
     manager = manager_of_this_machine()
-    for name, folder in _chosen(manager, url).items():
+
+    def tell(name: str, folder: Path) -> None:
         state = manager.state(name)
         say(f"{name}: {described(state)}")
         if is_file(folder / PAUSE):
@@ -83,6 +84,8 @@ def status(url: str | None, say: Say) -> None:
             say(f"  {line}")
         say(f"  {manager.where_it_tells(name)}")
         say("  " + _("log: {folder}").format(folder=folder / logs.FOLDER))
+
+    _each(_chosen(manager, url), tell, say)
 
 
 def described(state: State) -> str:
@@ -106,25 +109,34 @@ def described(state: State) -> str:
 
 def pause(url: str | None, say: Say) -> None:
     """Have the services pause, within two seconds, until they resume; also after a restart."""
-    for name, folder in _chosen(manager_of_this_machine(), url).items():
+
+    def have_pause(name: str, folder: Path) -> None:
         write_file(folder / PAUSE, "")
         say(_("{service}: pauses until `sahaj service resume`.").format(service=name))
+
+    _each(_chosen(manager_of_this_machine(), url), have_pause, say)
 
 
 def resume(url: str | None, say: Say) -> None:
     """End that pause."""
-    for name, folder in _chosen(manager_of_this_machine(), url).items():
+
+    def go_on(name: str, folder: Path) -> None:
         remove_file(folder / PAUSE)
         say(_("{service}: goes on.").format(service=name))
+
+    _each(_chosen(manager_of_this_machine(), url), go_on, say)
 
 
 def remove(url: str | None, say: Say) -> None:
     """Stop the services, and do not start them again; folders of peers stay."""
     manager = manager_of_this_machine()
-    for name, folder in _chosen(manager, url).items():
+
+    def stop(name: str, folder: Path) -> None:
         manager.remove(name)
         say(_("{service}: removed. {folder} stays; `sahaj leave` removes it.").format(service=name, folder=folder))
         remove_file(folder / PAUSE)
+
+    _each(_chosen(manager, url), stop, say)
 
 
 def refuse_to_leave(url: str | None) -> None:
@@ -142,6 +154,24 @@ def refuse_to_leave(url: str | None) -> None:
         if folder.parent == home and (url is None or name == name_of(url)):
             reason = _("{folder}: a service trains there; `sahaj service remove` first, then leave")
             raise SahajError(reason.format(folder=folder))
+
+
+def _each(services: dict[str, Path], act: Callable[[str, Path], None], say: Say) -> None:
+    """Do it with all of them, by their names and folders; what one cannot do keeps no other from it.
+
+    Raises:
+        SahajError: the last problem; those before it were said.
+    """
+    problems = []
+    for name, folder in services.items():
+        try:
+            act(name, folder)
+        except SahajError as error:
+            problems.append(error)
+    for problem in problems[:-1]:
+        say(str(problem))
+    if problems:
+        raise problems[-1]
 
 
 def _chosen(manager: Manager, url: str | None) -> dict[str, Path]:

@@ -79,6 +79,20 @@ def test_a_service_from_install_to_remove(machine: Machine, open_run: StandIn):
     assert "no service of any run is installed" in machine.sahaj("service", "status").stderr
 
 
+def test_what_one_service_cannot_do_keeps_no_other_from_it(machine: Machine, monkeypatch: pytest.MonkeyPatch):
+    folders = {name: machine.home / name for name in ("boat", "river", "sea")}
+    monkeypatch.setattr(Systemd, "installed", lambda self: folders)
+    said: list[str] = []
+    services.pause(None, said.append)
+    for name in ("boat", "river"):
+        (folders[name] / "pause").unlink()
+        (folders[name] / "pause").mkdir()
+    said.clear()
+    with pytest.raises(SahajError, match=r"river/pause: could not be removed"):
+        services.resume(None, said.append)
+    assert said[0] == "sea: goes on." and "boat/pause: could not be removed" in said[1] and len(said) == 2
+
+
 def test_what_cannot_be_a_service_is_said_in_one_line(
     machine: Machine, coordinator: StandIn, monkeypatch: pytest.MonkeyPatch
 ):
