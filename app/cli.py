@@ -7,9 +7,10 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app.commands import doctor, finetuning, hosting, joining, leaving, me, new, notebook, release, service
 from app.join.peer_folder import cache_folder
@@ -26,8 +27,29 @@ from swarm.errors import SahajError
 from swarm.logging import logs
 from swarm.secret_variables import hide_secrets
 
+
+class Commands(TyperGroup):
+    """All commands; where a run's link is missing they say where links come from, in the volunteer's language."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """See upstream."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            if problem.param is None or problem.param.name != "url":  # a link is any text, so it can only be missing
+                raise
+            from app.join.problems import JoinProblem, ProblemKind
+            from swarm.language import _
+
+            told = _("the run's link is missing; type `{command} {example}` with the link that the organizer shares")
+            typed = problem.ctx.command_path if problem.ctx else "sahaj"
+            told = told.format(command=typed, example="https://run.example.org")
+            raise JoinProblem(ProblemKind.BAD_URL, told) from None
+
+
 app = typer.Typer(
     name="sahaj",
+    cls=Commands,
     help="Pretrain a language model together.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -22,9 +22,11 @@ def leave(
     from app.join.address import coordinator_url
     from app.leave import leave as leave_run
     from app.service.services import refuse_to_leave
+    from swarm.errors import SahajError
+    from swarm.language import _
 
     if (url is None) != everything:
-        raise typer.BadParameter("give either the link of a run, or --all")
+        raise SahajError(_("give either the link of a run, or --all"))
     link = None if url is None else coordinator_url(url)
     refuse_to_leave(link)
     leave_run(link, lambda question: yes or _confirmed(question), typer.echo)

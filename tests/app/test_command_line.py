@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from app.join.problems import ProblemKind
+from swarm.language import VARIABLE
 from tests.support.waiting import PATIENCE
 
 HEAVY = ("torch", "transformers", "hivemind", "datasets", "sqlalchemy", "numpy")
@@ -64,7 +66,7 @@ def test_what_is_said_first_waits_for_no_large_library_and_for_no_broken_one(mod
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--nonsense"], ["joyn"], ["join"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
+    "arguments", [["--nonsense"], ["joyn"], ["admin", "a.org"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
 )
 def test_a_mistyped_command_is_explained(arguments: list[str]):
     told = subprocess.run(
@@ -73,3 +75,17 @@ def test_a_mistyped_command_is_explained(arguments: list[str]):
     assert told.returncode == 2
     assert "Traceback" not in told.stderr
     assert "Usage" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["join", "host-experts", "service install", "me", "team", "leave"])
+def test_without_a_link_volunteers_read_one_line_in_their_language_about_links(command: str):
+    told = subprocess.run(
+        [sys.executable, "-m", "app.cli", *command.split()],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=os.environ | {VARIABLE: "bn"},
+    )
+    assert told.returncode == (1 if command == "leave" else ProblemKind.BAD_URL)
+    assert "প্রশিক্ষণের লিংক" in told.stderr and told.stderr.count("\n") == 1
