@@ -14,7 +14,7 @@ from swarm.language import SOURCE, VARIABLE, _, speak
 def doctor(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[LINK]", help="the run's link; this machine alone if absent", show_default=False),
+        typer.Argument(metavar="LINK", help="the run's link; this machine alone if absent", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON, to show to somebody who helps")] = False,
     state: Annotated[

@@ -140,7 +140,7 @@ def evaluate(
     ],
     task: Annotated[
         TaskName | None,
-        typer.Argument(metavar="[TASK]", help="ner or classify; not needed if a model is already fine-tuned"),
+        typer.Argument(metavar="TASK", help="ner or classify; not needed if a model is already fine-tuned"),
     ] = None,
     train: TrainOption = None,
     validation: ValidationOption = None,

@@ -10,7 +10,7 @@ from app.startup import set_verbosity
 def leave(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[LINK]", help="the run's link", show_default=False),
+        typer.Argument(metavar="LINK", help="the run's link", show_default=False),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="remove what all runs and notebooks have put on this machine")

@@ -30,7 +30,7 @@ class AnswerError(SahajError):
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="where the run's files are written")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="where the run's files are written")] = Path(),
     text: Annotated[
         str | None, typer.Option(help="a file, a folder, or a dataset on the Hub (owner/name:config)")
     ] = None,

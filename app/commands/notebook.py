@@ -11,7 +11,7 @@ from app.startup import set_verbosity
 def notebook(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[LINK]", help="the run's link; the notebook asks if absent", show_default=False),
+        typer.Argument(metavar="LINK", help="the run's link; the notebook asks if absent", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to write it")] = Path("join.ipynb"),
 ) -> None:

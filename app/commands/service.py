@@ -18,7 +18,7 @@ RunAndOptionsArgument = Annotated[
 ]
 SomeRunArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[LINK]", help="the run's link; all services of this machine if absent", show_default=False),
+    typer.Argument(metavar="LINK", help="the run's link; all services of this machine if absent", show_default=False),
 ]
 
 
