@@ -6,7 +6,6 @@ them that the digests, the layout and the run of the reader do not confirm.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,20 +14,17 @@ from torch import Tensor
 
 from averaging.log.header import SnapshotName
 from averaging.log.moment_codec import SIGNED, check_finite, decode, encode
-from averaging.log.packing import pack, unpack
+from averaging.log.packing import Packed, pack, unpack
 from averaging.log.state import Layout, State
 
 FORMAT = 2  # of manifests and chunks
 CHUNK = 1 << 20  # bytes; the last chunk of each vector may be shorter
-LARGEST = 1 << 53  # of the counts in a manifest
 
 _DIGEST = 32  # bytes
-_FIELDS = tuple[int, str, str, int, int, int, int, int, bytes]  # as a manifest is encoded
 _PARAMETER, _MOMENT = 4, 2  # bytes of an element
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Packed, frozen=True, tag=FORMAT, dict=True):
     """What a snapshot consists of. Its digest is the name of the snapshot in headers."""
 
     run: str  # fingerprint
@@ -36,15 +32,19 @@ class Manifest:
     step: int
     updates: int  # that were applied on the way
     elements: int
-    moments: tuple[int, int]  # elements of each
-    chunks: tuple[str, ...]  # digests: those of the parameters, then of each moment
+    first: int  # elements of the first moment
+    second: int
+    digests: bytes  # of the chunks: those of the parameters, then of each moment
+
+    @cached_property
+    def chunks(self) -> tuple[str, ...]:
+        """Digests, in hex."""
+        return tuple(self.digests[at : at + _DIGEST].hex() for at in range(0, len(self.digests), _DIGEST))
 
     @cached_property
     def encoded(self) -> bytes:
         """The bytes that are hashed and sent."""
-        digests = b"".join(bytes.fromhex(one) for one in self.chunks)
-        fields = [self.run, self.header, self.step, self.updates, self.elements, *self.moments, digests]
-        return pack([FORMAT, *fields])
+        return pack(self)
 
     @cached_property
     def digest(self) -> str:
@@ -63,28 +63,26 @@ class Manifest:
         Raises:
             ValueError: they are no manifest of this format.
         """
-        version, run, header, step, updates, elements, first, second, digests = unpack(_FIELDS, encoded)
-        if version != FORMAT:
-            raise ValueError(f"format {version} of a manifest is not known, only {FORMAT}")
-        if not (all(0 <= one < LARGEST for one in (step, updates, elements, first, second)) and updates <= step):
-            raise ValueError("no manifest: step, updates and elements are counts, and no step has two updates")
-        if len(digests) != _DIGEST * _count(elements, (first, second)):
-            raise ValueError(f"a manifest of {elements} elements does not have {len(digests)} bytes of digests")
-        chunks = tuple(digests[at : at + _DIGEST].hex() for at in range(0, len(digests), _DIGEST))
-        manifest = Manifest(run, header, step, updates, elements, (first, second), chunks)
+        manifest: Manifest = unpack(Manifest, encoded)
         if manifest.encoded != encoded:
             raise ValueError("a manifest has only one encoding, and this is another")
         return manifest
 
     def check(self, run: str, layout: Layout) -> None:
-        """Raise a ValueError unless it is of this run and of a state with this layout."""
+        """Raise a ValueError unless it is of this run and can be of a state with this layout."""
         if self.run != run:
             raise ValueError(f"the snapshot of step {self.step} is of run {self.run!r}, and this is run {run!r}")
-        if (self.elements, self.moments) != (layout.size, layout.moment_sizes):
+        moments = self.first, self.second
+        if (self.elements, moments) != (layout.size, layout.moment_sizes):
             raise ValueError(
-                f"the snapshot of step {self.step} has {self.elements} elements and moments of {self.moments} that do "
+                f"the snapshot of step {self.step} has {self.elements} elements and moments of {moments} that do "
                 f"not fit the run's {layout.size} and {layout.moment_sizes}"
             )
+        if not 0 <= self.updates <= self.step:
+            raise ValueError(f"a snapshot of step {self.step} cannot have {self.updates} updates")
+        sizes = zip((self.elements, *moments), (_PARAMETER, _MOMENT, _MOMENT), strict=True)
+        if len(self.digests) != _DIGEST * sum(-(-size * each // CHUNK) for size, each in sizes):
+            raise ValueError(f"a manifest of {self.elements} elements cannot have {len(self.digests)} bytes of digests")
 
 
 def write_snapshot(state: State, run: str, header: str, put: Callable[[str, bytes], None]) -> Manifest:
@@ -104,7 +102,8 @@ def write_snapshot(state: State, run: str, header: str, put: Callable[[str, byte
             digests.append(hashlib.sha256(content).hexdigest())
             put(digests[-1], content)
     elements, first, second = (len(vector) for vector in (state.parameters, *state.moments))
-    manifest = Manifest(run, header, state.step, state.updates, elements, (first, second), tuple(digests))
+    packed = bytes.fromhex("".join(digests))
+    manifest = Manifest(run, header, state.step, state.updates, elements, first, second, packed)
     put(manifest.digest, manifest.encoded)
     return manifest
 
@@ -164,8 +163,3 @@ def _spans(elements: int, size: int) -> Iterator[tuple[int, int]]:
     step = CHUNK // size
     for begin in range(0, elements, step):
         yield begin, min(begin + step, elements)
-
-
-def _count(elements: int, moments: tuple[int, int]) -> int:
-    """Chunks of a snapshot; rounded up for each vector."""
-    return -(-elements * _PARAMETER // CHUNK) + sum(-(-one * _MOMENT // CHUNK) for one in moments)
