@@ -46,8 +46,11 @@ class Layout:
     @property
     def moment_sizes(self) -> tuple[int, int]:
         """Elements of each moment: the second one leaves out the tensors of Muon."""
-        pairs = zip(self.sizes, self.matrices, strict=True)
-        return self.size, sum(size for size, is_matrix in pairs if not is_matrix)
+        return self.size, sum(self._square_sizes)
+
+    @property
+    def _square_sizes(self) -> list[int]:
+        return [0 if is_matrix else size for size, is_matrix in zip(self.sizes, self.matrices, strict=True)]
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """The tensors in a vector; they share its memory."""
@@ -56,12 +59,8 @@ class Layout:
 
     def square_views(self, vector: Tensor) -> list[Tensor | None]:
         """The tensors in a second moment, None for those that have none; they share its memory."""
-        views: list[Tensor | None] = []
-        place = 0
-        for size, shape, is_matrix in zip(self.sizes, self.shapes, self.matrices, strict=True):
-            views.append(None if is_matrix else vector[place : place + size].view(shape))
-            place += 0 if is_matrix else size
-        return views
+        parts = zip(torch.split(vector, self._square_sizes), self.shapes, self.matrices, strict=True)
+        return [None if is_matrix else part.view(shape) for part, shape, is_matrix in parts]
 
     def flat(self, tensors: Sequence[Tensor]) -> Tensor:
         """A new vector of float32 on the processor with the content of these tensors."""
