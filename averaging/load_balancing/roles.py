@@ -18,7 +18,6 @@ from averaging.load_balancing.closed_form import Flags, Floats, Lines, keeps, ro
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 DEADLINES = 32  # from the shortest to the longest round that may matter
 NEARBY = 0.8, 1.25  # times the round of the best choice: deadlines that are looked at then
-GUESSES = 2  # how many will train, which says what each of them costs, is first guessed, then known better
 SAME = 1e-9  # relative difference of two times that counts as none
 
 
@@ -68,14 +67,12 @@ def _all_choices(able: Flags) -> Flags:
 
 
 def _large_choices(lines: Lines, speeds: Floats, deadlines: Floats) -> Flags:
-    """Large choices that keep deadlines, for several orders in which peers stop training; all that can train, too."""
+    """Large choices that keep deadlines, for two orders in which peers stop training; all that can train, too."""
     able = speeds > 0.0
     trains = able & (lines.upload * deadlines[:, None] >= 1.0)
-    found = [_first_to_keep(lines, deadlines, trains, np.broadcast_to(speeds, trains.shape))]
-    for _ in range(GUESSES):
-        gains = _gains(lines, deadlines[:, None], found[-1].sum(axis=1, keepdims=True))
-        found.append(_first_to_keep(lines, deadlines, trains, speeds / np.maximum(gains, SAME)))
-    return np.vstack([able, *found])
+    fastest = _first_to_keep(lines, deadlines, trains, np.broadcast_to(speeds, trains.shape))
+    gains = _gains(lines, deadlines[:, None], fastest.sum(axis=1, keepdims=True))  # about as many will train
+    return np.vstack([able, fastest, _first_to_keep(lines, deadlines, trains, speeds / np.maximum(gains, SAME))])
 
 
 def _deadlines(lines: Lines, able: Flags) -> Floats:
