@@ -1,16 +1,18 @@
 """What a coordinator finds out about the members of a step.
 
 In an audit a chunk is summed again from what senders and reducer have shown and signed. Of a part that it has reduced
-itself it has all pieces, so it compares them (`own_part.py`).
+itself it has all pieces, so it compares them.
 """
 
 import hashlib
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import TypeAlias
 
-from averaging.log.header import Header
+from averaging.log.header import Ballot, Header
 from averaging.log.packing import unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Audit
@@ -20,6 +22,10 @@ from averaging.reduce.agreement import Agreement, agreements
 from averaging.reduce.gradient_codec import piece_bytes
 from averaging.reduce.reducer import average
 from averaging.shell.locked_machine import LockedMachine
+
+COMPARED = 4  # chunks of a coordinator's own part, in a step
+
+Compare: TypeAlias = Callable[[], tuple[Agreement, ...]]
 
 
 class Fault(Enum):
@@ -136,3 +142,31 @@ class Auditor:
     def _has_signed(self, header: Header, chunk: int, session: str, digest: str, signature: bytes) -> bool:
         content = signed.piece(session, header.previous, header.ballot, chunk, digest)
         return self._credentials.verify(session, content, signature)
+
+
+class OwnPart:
+    """Some chunks of the part that a coordinator reduces in the open ballot.
+
+    Their pieces are those that went into the mean, because a liar could send others later. A chunk is drawn only after
+    its pieces have come, so a sender cannot know whether they will be compared.
+    """
+
+    def __init__(self) -> None:
+        self._ballot: Ballot | None = None
+        self._drawn: list[tuple[int, int, str, Compare]] = []  # its lot, chunk, mean
+
+    def averaged(self, ballot: Ballot, chunk: int, mean: str, compare: Compare) -> None:
+        """This peer has made a mean: the chunks with the lowest lots are kept.
+
+        Args:
+            mean: its digest.
+            compare: tells how far the pieces agree that it was made of.
+        """
+        before = self._drawn if ballot == self._ballot else []
+        self._ballot = ballot
+        self._drawn = sorted([*before, (secrets.randbits(64), chunk, mean, compare)], key=lambda one: one[0])[:COMPARED]
+
+    def of(self, header: Header) -> list[Compare]:
+        """Return comparisons of the drawn chunks whose means the header names, and forget all drawn chunks."""
+        drawn, self._drawn = self._drawn, []
+        return [compare for _, chunk, mean, compare in drawn if header.chunks[chunk] == mean]

@@ -18,9 +18,8 @@ from averaging.protocol.rounds.pieces import Pieces
 from averaging.reduce.agreement import agreements, on_average
 from averaging.reduce.gradient_codec import encoded_bytes, piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
-from averaging.shell.audit import Auditor, Comparison, Verdict
+from averaging.shell.audit import Auditor, Comparison, OwnPart, Verdict
 from averaging.shell.locked_machine import LockedMachine, Machine
-from averaging.shell.own_part import OwnPart
 from averaging.shell.proofs import Proofs
 from averaging.shell.replay import Replay
 from averaging.transport.wire_format import LONGEST_BYTES
@@ -183,7 +182,7 @@ class Exchange:
         robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
-            users = None if robust == "off" else {one.session: one.user for one in plan.members}
+            users = {one.session: one.user for one in plan.members}
             receipts: tuple[Receipt, ...] = ()
             if self._signs:
                 check = partial(self.proofs.received, plan, chunk, pieces, kind)
@@ -202,7 +201,7 @@ class Exchange:
         excluded.update(mean.excluded)
         if self._signs:
             self.proofs.summed(machine.me.session, plan, chunk, digest, receipts, excluded)
-            if machine.me.is_coordinator and users is not None:
+            if machine.me.is_coordinator:
                 averaged = {sender: piece for sender, piece in pieces if sender not in excluded}
                 compare = partial(agreements, grid.size(chunk), kind, averaged, weights, users, plan.on_probation)
                 self._own_part.averaged(plan.ballot, chunk, digest, compare)

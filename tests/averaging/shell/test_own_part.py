@@ -6,7 +6,7 @@ import pytest
 
 from averaging.log.header import Ballot, Part
 from averaging.reduce.agreement import Agreement
-from averaging.shell.own_part import COMPARED, OwnPart
+from averaging.shell.audit import COMPARED, OwnPart
 from tests.averaging.log.headers import header
 
 CHUNKS = 12
