@@ -7,9 +7,10 @@ A coordinator that reduces a part has all pieces of it, and need not ask: after 
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from averaging.log.header import Ballot, Header, HeaderKind
+from averaging.log.header import Header, HeaderKind
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Audit, Observe
 from averaging.protocol.contacts import Contacts
@@ -21,16 +22,18 @@ SHARE = 1 / 20  # of the pieces that are sent, which are shown once more: some 2
 ANSWERS = 20.0  # seconds for them
 
 
+_Answer: TypeAlias = tuple[str, ShownPiece | ShownAccount]  # with the session that has to give it
+
+
 @dataclass
 class _Open:
     """An audit that waits for answers."""
 
     action: Audit
-    want: WantProof
-    reducer: str
+    account: _Answer
+    asked: int  # answers
+    missing: set[_Answer]
     until: float
-    senders: set[str] = field(default_factory=set)  # that have not shown their pieces
-    has_account: bool = False
 
 
 class Auditing:
@@ -57,11 +60,12 @@ class Auditing:
         chunk = self._drawn(header) if self._open is None else None
         if chunk is None or (reducer := reducer_of(header, chunk)) == me.session:
             return
-        want = WantProof(header.previous, header.ballot, chunk)
-        senders = set(senders_of(header, chunk))
-        self._open = _Open(Audit(header, chunk, users), want, reducer, now + ANSWERS, senders)
-        for session in sorted(senders | {reducer}):
-            self._session.send(session, want)
+        name, senders = (header.previous, header.ballot, chunk), senders_of(header, chunk)
+        account: _Answer = reducer, ShownAccount(*name)
+        missing = {account, *((sender, ShownPiece(*name)) for sender in senders)}
+        self._open = _Open(Audit(header, chunk, users), account, len(missing), missing, now + ANSWERS)
+        for session in sorted({reducer, *senders}):
+            self._session.send(session, WantProof(*name))
 
     def _drawn(self, header: Header) -> int | None:
         """A chunk, or none in this step: in small models one chunk is much of the vector."""
@@ -74,22 +78,13 @@ class Auditing:
 
     def expects(self, sender: str, message: ShownPiece | ShownAccount) -> bool:
         """Whether this is of use; what was not asked for is not kept."""
-        one = self._open
-        if one is None or (message.instance, message.ballot, message.chunk) != _name(one.want):
-            return False
-        if isinstance(message, ShownAccount):
-            return sender == one.reducer and not one.has_account
-        return sender in one.senders
+        return self._open is not None and (sender, message) in self._open.missing
 
     def on_shown(self, sender: str, message: ShownPiece | ShownAccount, now: float) -> None:
         """The process has kept what a member has shown."""
-        if self._open is None or not self.expects(sender, message):
-            return
-        if isinstance(message, ShownAccount):
-            self._open.has_account = True
-        else:
-            self._open.senders.discard(sender)
-        self.tick(now)
+        if self._open is not None and self.expects(sender, message):
+            self._open.missing.discard((sender, message))
+            self.tick(now)
 
     def tick(self, now: float) -> None:
         """Sum again once everything is here, or after a while: those that have shown nothing by then are named.
@@ -98,9 +93,9 @@ class Auditing:
         this peer that was away.
         """
         one = self._open
-        if one is not None and ((one.has_account and not one.senders) or now >= one.until):
-            if not one.has_account and len(one.senders) < len(senders_of(one.action.header, one.action.chunk)):
-                self._patience.charge(one.reducer, MOST, now)
+        if one is not None and (not one.missing or now >= one.until):
+            if one.account in one.missing and len(one.missing) < one.asked:
+                self._patience.charge(one.account[0], MOST, now)
             self._open = None
             self._session.act(one.action)
 
@@ -109,8 +104,8 @@ class Auditing:
     def on_want(self, sender: str, want: WantProof, now: float) -> None:
         """Show a coordinator what was sent and summed, as far as the process has it. Others get no answer."""
         if self._contacts.is_coordinator(sender):
-            self._session.send(sender, ShownPiece(*_name(want)))
-            self._session.send(sender, ShownAccount(*_name(want)))
+            self._session.send(sender, ShownPiece(want.instance, want.ballot, want.chunk))
+            self._session.send(sender, ShownAccount(want.instance, want.ballot, want.chunk))
 
 
 def senders_of(header: Header, chunk: int) -> tuple[str, ...]:
@@ -127,7 +122,3 @@ def reducer_of(header: Header, chunk: int) -> str:
         if chunk < first:
             return part.reducer
     raise ValueError(f"a header of {first} chunks has no chunk {chunk}")
-
-
-def _name(one: WantProof) -> tuple[str, Ballot, int]:
-    return one.instance, one.ballot, one.chunk
