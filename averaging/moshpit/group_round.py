@@ -9,7 +9,7 @@ A round that fails costs its members that round: nothing is voted for, and no co
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ class Components:
     reduction: Reduction
     fetching: Fetching
     planner: Planner
+    credit: Callable[[Entry], None]  # has the coordinator know of a mean with which members are credited
 
 
 class GroupRound:
@@ -66,7 +67,7 @@ class GroupRound:
         self._me, self._settings, self._timeouts = session.me, session.settings, session.timeouts
         self._send, self._planner = session.send, components.planner
         self._contacts, self._fetching = components.contacts, components.fetching
-        self._reduction = components.reduction
+        self._reduction, self._credit = components.reduction, components.credit
         number = call.ballot.number
         candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
         self.ballot = Ballot(number, candidates[0] if candidates else "")
@@ -222,9 +223,12 @@ class GroupRound:
                 self._plan(now)
         elif (results := self._assignments.results(now)) is not None:
             header = self._header(self._assignments.plan.members, results)
+            entry = Entry(header, Certificate(self.ballot))
             for session in sorted(self._calls.keys() - {self._me.session}):
-                self._send(session, Commit(Entry(header, Certificate(self.ballot))))
+                self._send(session, Commit(entry))
             self.committed(header, now)
+            if is_first(self.ballot.number):
+                self._credit(entry)  # as soon as it has a name: members apply it, even if this peer cannot
         elif now >= min(self._moved_at + STAND_INS * self._timeouts.part, self._began + self._timeouts.round):
             self._fail()
 

@@ -127,7 +127,6 @@ class GroupStep:
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last ...
         self._instance = ""  # ... and the digest that stands for the state before it
-        self._credited: Ballot | None = None  # ballot of the newest round that was reported to the coordinator
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
         self._convened: dict[Ballot, GroupRound] = {}  # rounds of this step and the one before that are over
 
@@ -189,7 +188,6 @@ class GroupStep:
                 self.rounds = None
                 return rounds
             current.tick(now)
-            self._credit(current)
             if not current.is_over:
                 break
             ended = rounds.end_round(self._session.me.session, now)
@@ -197,13 +195,6 @@ class GroupStep:
             if ended.convenes:
                 self._convened[ended.ballot] = ended
         return None
-
-    def _credit(self, current: GroupRound) -> None:
-        """Tell the coordinator of a mean as soon as it has a name: members apply it, even if this peer cannot."""
-        header, ballot = current.header, current.ballot
-        if current.convenes and header is not None and is_first(ballot.number) and ballot != self._credited:
-            self._credited = ballot
-            self._crediting.add(Entry(header, Certificate(ballot)))
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""

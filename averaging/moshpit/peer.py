@@ -59,7 +59,9 @@ class GroupPeer:
             return None if self.is_behind else self.step
 
         self._loading = Loading(session, contacts, self.fetching, step)
-        shared = Components(session, contacts, groups, self.buffers, self.reducing, self.fetching, planner)
+        shared = Components(
+            session, contacts, groups, self.buffers, self.reducing, self.fetching, planner, crediting.add
+        )
         self.group_step = GroupStep(shared, self.progress, crediting, step)
         self._computes = False
         self.step: int | None = None  # of the state that this peer has, or will have when its process is done

@@ -41,7 +41,8 @@ def convened(number: int = 0) -> tuple[GroupRound, Session]:
     call = Call("", Ballot(number, ""), (), None)
     names = [ME.session, OTHER.session]
     buffers, groups = Buffers(SETTINGS.most_samples), GroupSettings(4, None, 10)
-    shared = Components(session, contacts, groups, buffers, Reduction(session, Patience()), fetching, both_to_me)
+    reduction = Reduction(session, Patience())
+    shared = Components(session, contacts, groups, buffers, reduction, fetching, both_to_me, lambda entry: None)
     return GroupRound(names, {ME.session}, call, 2.0, shared, 0.0), session
 
 
