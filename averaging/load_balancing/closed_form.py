@@ -36,7 +36,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 ENOUGH = 1.0 - 1e-12  # a sum of caps that counts as one: below it only rounding is missing
-ROUNDING = 1e-9  # relative; two ways to the same time differ by less
 PIECES_PER_PEER = 4  # of the sum of caps, at most; Newton's method needs no more steps than there are pieces
 
 
@@ -89,13 +88,6 @@ def round_seconds(lines: Lines, trains: Flags) -> Floats:
         short &= possible
         seconds = np.where(short, seconds + missing / np.where(short, growth, 1.0), seconds)
     return np.where(possible, seconds, np.inf)
-
-
-def keeps(lines: Lines, trains: Flags, seconds: Floats) -> Flags:
-    """Whether a round can be done within `seconds`, [K], for each of K choices; up to rounding."""
-    within = _shortest(lines, trains) <= seconds * (1.0 + ROUNDING)
-    values, _ = _caps(lines, trains).at(np.where(within, seconds, 0.0))
-    return within & (values.sum(axis=1) >= 1.0 - ROUNDING)
 
 
 def best_shares(lines: Lines, trains: Flags, seconds: float) -> Floats:

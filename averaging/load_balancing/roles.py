@@ -13,7 +13,7 @@ the best that there is; new roles count only if they save a tenth of a step (`pl
 
 import numpy as np
 
-from averaging.load_balancing.closed_form import Flags, Floats, Lines, keeps, round_seconds
+from averaging.load_balancing.closed_form import Flags, Floats, Lines, round_seconds
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 DEADLINES = 32  # from the shortest to the longest round that may matter
@@ -29,7 +29,7 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
         samples: of a global step.
     """
     able = speeds > 0.0
-    if not able.any() or (overlap and keeps(lines, able[None], samples / speeds.sum())[0]):
+    if not able.any() or (overlap and round_seconds(lines, able[None])[0] <= (1.0 + SAME) * samples / speeds.sum()):
         return able
 
     def best(choices: Flags) -> Flags:
@@ -112,6 +112,6 @@ def _first_to_keep(lines: Lines, deadlines: Floats, trains: Flags, worth: Floats
     fewest, most = peers - trains.sum(axis=1), np.full(len(trains), peers - 1)  # ranks below which nobody trains
     while (fewest < most).any():
         middle = (fewest + most) // 2
-        kept = keeps(lines, rank >= middle[:, None], deadlines)
+        kept = round_seconds(lines, rank >= middle[:, None]) <= deadlines * (1.0 + SAME)
         fewest, most = np.where(kept, fewest, middle + 1), np.where(kept, middle, most)
     return trains & (rank >= most[:, None])

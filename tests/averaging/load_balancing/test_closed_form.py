@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from averaging.load_balancing.closed_form import Lines, best_shares, keeps, round_seconds
+from averaging.load_balancing.closed_form import Lines, best_shares, round_seconds
 from benchmarks.linear_program import round_rate
 from tests.averaging.load_balancing.groups_of_peers import counted_seconds, random_lines, random_trainers
 
@@ -49,16 +49,6 @@ def test_no_split_on_a_fine_grid_is_faster(seed: int):
     best = min(counted_seconds(lines, trains, np.array(split) / GRID) for split in splits)
     assert best >= seconds * (1 - 1e-9)
     assert not np.isfinite(seconds) or best <= seconds * (1 + 6 / GRID)  # and the grid comes close to it
-
-
-def test_a_deadline_is_kept_exactly_from_the_shortest_round_on():
-    rng = np.random.default_rng(7)
-    for _ in range(100):
-        lines, trains = random_lines(rng, 9), random_trainers(rng, 9)[None]
-        seconds = round_seconds(lines, trains)
-        if np.isfinite(seconds[0]):
-            assert keeps(lines, trains, seconds)[0]
-            assert not keeps(lines, trains, seconds * 0.999)[0]
 
 
 def test_many_choices_at_once_give_what_each_gives_alone():
