@@ -24,7 +24,6 @@ from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from swarm.errors import SwarmError
-from swarm.language import _
 from swarm.run_file import AveragingSection
 
 MOST_REDUCERS = 32  # each member has a connection to all of them
@@ -245,32 +244,3 @@ def runs(sizes: Sequence[int], members: Sequence[MemberProfile]) -> tuple[Assign
         for one, size, end in zip(members, sizes, accumulate(sizes), strict=True)
         if size
     )
-
-
-def explanation(*, trains: bool, share: float, upload: float | None) -> str:
-    """What the peer does from now on, and why, in a sentence.
-
-    Args:
-        share: of the averaging that it does.
-        upload: of its connection, in Mbit/s; None: it is not known.
-    """
-    if upload is None:
-        line = _("your internet connection")
-    else:
-        line = _("your internet connection ({n} Mbit/s upload)").format(n=f"{upload:.3g}")
-    if trains and share:
-        told = _("This computer computes gradients again, and does {share} of the averaging.")
-    elif trains:
-        told = _("This computer computes gradients again; others average them.")
-    elif share:
-        told = _(
-            "From now on {line} helps more than your processor, so this computer only averages: {share} of the whole "
-            "run's averaging."
-        )
-    else:
-        told = _(
-            "{line} is too slow to send results in time, so the others would have to wait. This computer now only "
-            "keeps up with the model; it will train again when that helps."
-        )
-    sentence = told.format(line=line, share=f"{share:.0%}")
-    return sentence[0].upper() + sentence[1:]

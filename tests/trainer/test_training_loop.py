@@ -14,7 +14,7 @@ from averaging.shell.shell import Progress
 from swarm.run_file import RunFile
 from tests.support.waiting import wait_until
 from trainer import micro_batch, training_loop
-from trainer.console.loop_messages import UNCOUNTED, lateness_line
+from trainer.console.loop_messages import UNCOUNTED, lateness_line, role_line
 from trainer.console.status import status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import Batch, BatchPrefetcher
@@ -178,3 +178,10 @@ def test_a_peer_that_asks_for_no_batch_lacks_no_text(
         assert not loop.step(compute=False).messages
         assert swarm.speeds == [7.0]
         answers.set()
+
+
+def test_a_volunteer_is_told_why_it_rests() -> None:
+    assert role_line(trains=True, share=0.0, upload=2.0).endswith("others average them.")
+    assert "25% of the averaging" in role_line(trains=True, share=0.25, upload=2.0)
+    assert "Your internet connection (2 Mbit/s upload) is too slow" in role_line(trains=False, share=0.0, upload=2.0)
+    assert "only averages: 80% of the whole run's averaging" in role_line(trains=False, share=0.8, upload=None)

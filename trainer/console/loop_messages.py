@@ -1,6 +1,5 @@
 """What a volunteer is told while the training loop goes on: each change once."""
 
-from averaging.load_balancing.plan import explanation
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.buffers import REMEMBERED
 from swarm.language import _
@@ -54,7 +53,7 @@ class LoopMessages:
         messages, progress = [], optimizer.progress
         if progress.rests != self._rests:
             self._rests = progress.rests
-            messages.append(explanation(trains=not progress.rests, share=progress.share, upload=optimizer.upload))
+            messages.append(role_line(trains=not progress.rests, share=progress.share, upload=optimizer.upload))
         if (change := lateness_line(progress.late, was_told=self._is_late)) is not None:
             self._is_late = not self._is_late
             messages.append(change)
@@ -68,6 +67,35 @@ class LoopMessages:
             messages.append(told.format(step=f"{optimizer.step:,}"))
             self._states_told = loaded
         return messages
+
+
+def role_line(*, trains: bool, share: float, upload: float | None) -> str:
+    """What this peer does from now on, and why, in a sentence.
+
+    Args:
+        share: of the averaging that it does.
+        upload: of its connection, in Mbit/s; None: it is not known.
+    """
+    if upload is None:
+        line = _("your internet connection")
+    else:
+        line = _("your internet connection ({n} Mbit/s upload)").format(n=f"{upload:.3g}")
+    if trains and share:
+        told = _("This computer computes gradients again, and does {share} of the averaging.")
+    elif trains:
+        told = _("This computer computes gradients again; others average them.")
+    elif share:
+        told = _(
+            "From now on {line} helps more than your processor, so this computer only averages: {share} of the whole "
+            "run's averaging."
+        )
+    else:
+        told = _(
+            "{line} is too slow to send results in time, so the others would have to wait. This computer now only "
+            "keeps up with the model; it will train again when that helps."
+        )
+    sentence = told.format(line=line, share=f"{share:.0%}")
+    return sentence[0].upper() + sentence[1:]
 
 
 def pause_line(pause: Pause | None) -> str:

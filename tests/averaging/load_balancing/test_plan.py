@@ -17,7 +17,6 @@ from averaging.load_balancing.plan import (
     Node,
     Plan,
     Role,
-    explanation,
     make_plan,
     plan_round,
     unplanned,
@@ -216,13 +215,6 @@ def test_the_worked_example_of_the_documentation():
     hurried = make_plan(group, replace(step, samples=512))
     assert [role.trains for role in hurried.roles] == [True, False, True, False]
     assert (hurried.averaging_seconds, hurried.step_seconds) == pytest.approx((7.2, 10.24))
-
-
-def test_a_volunteer_is_told_why():
-    assert explanation(trains=True, share=0.0, upload=2.0).endswith("others average them.")
-    assert "25% of the averaging" in explanation(trains=True, share=0.25, upload=2.0)
-    assert "Your internet connection (2 Mbit/s upload) is too slow" in explanation(trains=False, share=0.0, upload=2.0)
-    assert "only averages: 80% of the whole run's averaging" in explanation(trains=False, share=0.8, upload=None)
 
 
 def member(name: str, speed: float, upload: float | None, *, sends: bool = True, rests: bool = False) -> MemberProfile:
