@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from averaging.log.disk import Disk, Journal
-from averaging.log.header import Ballot, Entry, Gap, SnapshotName
+from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.packing import pack
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
@@ -191,11 +191,6 @@ class Stepping:
             names, since = list(machine.log.snapshots), machine.log.chain.first
         await self._in_thread(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since))
 
-    def _credited(self, machine: GroupPeer, entries: Sequence[Entry]) -> None:
-        with self._locked.lock:
-            machine.credited(entries)
-        self._carry_out()
-
     def _forget(self, digests: Sequence[str]) -> None:
         """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
         self._forgotten.update(digests)
@@ -212,9 +207,10 @@ class Stepping:
         with self._locked.lock:
             self._locked.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 
-    def _saved(self, machine: LogPeer, ballot: Ballot) -> None:
+    def _answer(self, event: Callable[[float], None]) -> None:
+        """Tell the machine, with the time, that something is done that it has asked for."""
         with self._locked.lock:
-            machine.proposal_saved(ballot, self._loop.time())
+            event(self._loop.time())
         self._carry_out()
 
     def _keep_trying(self) -> None:
@@ -245,11 +241,11 @@ class Stepping:
     def _credit(self, machine: Machine, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None, disk: Disk) -> None:
         disk.credit(entries, gaps)
         if isinstance(machine, GroupPeer):
-            self._loop.call_soon_threadsafe(self._credited, machine, entries)
+            self._loop.call_soon_threadsafe(self._answer, lambda now: machine.credited(entries))
 
     def _save(self, machine: LogPeer, accepted: Accepted, disk: Disk) -> None:
         disk.save_proposal(accepted.ballot, accepted.header, pack(accepted.contacts))
-        self._loop.call_soon_threadsafe(self._saved, machine, accepted.ballot)
+        self._loop.call_soon_threadsafe(self._answer, partial(machine.proposal_saved, accepted.ballot))
 
     def _load(self, load: Load) -> None:
         header = load.entries[-1].header
