@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from averaging.log.header import Header, HeaderKind
 from averaging.protocol.messages import Chunk, Lacks, Message, Want
-from averaging.protocol.timeouts import Timeouts
+from averaging.protocol.settings import Timeouts
 
 AT_ONCE = 4  # chunks that one source is asked for at most
 TOGETHER = 6  # sources that are asked at a time

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from averaging.log.header import Header
-from averaging.protocol.timeouts import Timeouts
+from averaging.protocol.settings import Timeouts
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import RoundRow
 from coordinator.state_folder import LOG

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from averaging.log.header import Ballot, Header, peer_of
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.reliability import MOST, TRUSTED, Patience
-from averaging.protocol.timeouts import Timeouts
+from averaging.protocol.settings import Timeouts
 
 
 class ConvenerChoice:

@@ -10,8 +10,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
 from averaging.protocol.messages import Chunk, Contact, Message, Want
 from averaging.protocol.session import Session
-from averaging.protocol.settings import Settings
-from averaging.protocol.timeouts import Timeouts
+from averaging.protocol.settings import Settings, Timeouts
 from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import FIRST, header
 

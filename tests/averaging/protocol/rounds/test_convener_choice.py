@@ -6,7 +6,7 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.convener_choice import ConvenerChoice, succession
 from averaging.protocol.rounds.reliability import Patience
-from averaging.protocol.timeouts import Timeouts
+from averaging.protocol.settings import Timeouts
 from tests.averaging.log.headers import header
 
 COORDINATOR = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
