@@ -11,8 +11,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
-from msgspec.structs import replace
-
 from averaging.log.packing import Packed, pack
 
 FORMAT = 4  # of the encoding below
@@ -134,11 +132,6 @@ class Header(Packed, frozen=True, tag=FORMAT, dict=True):
     def digest(self) -> str:
         """SHA-256 of the encoded header, in hex."""
         return hashlib.sha256(self.encoded).hexdigest()
-
-    @functools.cached_property
-    def unsigned_digest(self) -> str:
-        """Of the header without its order: what the authority signs."""
-        return replace(self, order=b"").digest
 
     @functools.cached_property
     def head(self) -> "Head":

@@ -75,7 +75,7 @@ def contact(one: Contact) -> bytes:
 
 def order(header: Header) -> bytes:
     """That a reset or a rollback may be."""
-    return _content("order", header.unsigned_digest)
+    return _content("order", replace(header, order=b"").digest)
 
 
 def head(one: Head, snapshot: SnapshotName | None) -> bytes:
