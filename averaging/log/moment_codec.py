@@ -45,7 +45,7 @@ def round_moment(vector: Tensor, step: int, number: int, *, signed: bool) -> Non
     Raises:
         ValueError: a number is not finite, or negative though the moment has no sign; nothing was changed.
     """
-    _check(vector, f"moment {number} of step {step}", signed)
+    check_finite(vector, f"moment {number} of step {step}", signed=signed)
     words = _words(vector)
     cut = _cut(signed)
     kept = np.uint32(0xFFFFFFFF << cut & 0xFFFFFFFF)
@@ -91,12 +91,8 @@ def decode(encoded: bytes | memoryview, *, signed: bool) -> Tensor:
     return torch.from_numpy((narrow.astype(np.uint32) << np.uint32(_cut(signed))).view(np.float32))
 
 
-def check_finite(vector: Tensor, what: str) -> None:
-    """Raise a ValueError that names `what` if one of these numbers is not finite."""
-    _check(vector, what, signed=True)
-
-
-def _check(vector: Tensor, what: str, signed: bool) -> None:
+def check_finite(vector: Tensor, what: str, *, signed: bool = True) -> None:
+    """Raise a ValueError that names `what` if a number is not finite, or negative though it has no sign."""
     if not len(vector):
         return
     low, high = (float(bound) for bound in torch.aminmax(vector))  # not numbers if one of the vector is not
