@@ -54,7 +54,8 @@ def _opened(machine: LogPeer, replay: Replay, disk: Disk, first: State) -> Found
 
 def _start(machine: LogPeer, replay: Replay, found: Found) -> None:
     """Tell the machine of the state that is in the replay, and of what the store has."""
-    now, chain, accepted = asyncio.get_running_loop().time(), Chain(found.entries), _accepted(found)
+    now, chain, saved = asyncio.get_running_loop().time(), Chain(found.entries), found.accepted
+    accepted = saved and Accepted(saved[0], saved[1], unpack(tuple[Contact, ...], saved[2]))
     for name in found.snapshots:
         machine.fetching.made(name.digest, replay.manifest(name.digest).chunks, now)
     for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
@@ -63,10 +64,3 @@ def _start(machine: LogPeer, replay: Replay, found: Found) -> None:
                 machine.fetching.arrived(digest, now)
     machine.start(chain, found.snapshots, accepted, found.gaps, found.waited)
     machine.reached(chain.tip.step, now)
-
-
-def _accepted(found: Found) -> Accepted | None:
-    if found.accepted is None:
-        return None
-    ballot, header, contacts = found.accepted
-    return Accepted(ballot, header, unpack(tuple[Contact, ...], contacts))
