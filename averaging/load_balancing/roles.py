@@ -5,17 +5,16 @@ missing. With rounds of T seconds and S samples a second of all trainers, a glob
 seconds where rounds overlap with computing, and T + B / S where they do not.
 
 Where the gradients of all peers are averaged before the next batch is there, all train and nothing has to be searched.
-In small groups all choices are tried. In larger ones finding the best is a knapsack problem, which the paper relaxes
-and rounds; here, for many deadlines T, peers stop training one after another, those first that give the fewest samples
-for what they cost the round, until T is kept. `benchmarks/plan.py` measures how far the best of these choices is from
-the best that there is; new roles count only if they save a tenth of a step (`plan.py`).
+Otherwise finding the best choice is a knapsack problem, which the paper relaxes and rounds; here, for many deadlines T,
+peers stop training one after another, those first that give the fewest samples for what they cost the round, until T is
+kept. `benchmarks/plan.py` measures how far the best of these choices is from the best that there is; new roles count
+only if they save a tenth of a step (`plan.py`).
 """
 
 import numpy as np
 
 from averaging.load_balancing.closed_form import Flags, Floats, Lines, round_seconds
 
-TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 DEADLINES = 32  # from the shortest to the longest round that may matter
 NEARBY = 0.8, 1.25  # times the round of the best choice: deadlines that are looked at then
 SAME = 1e-9  # relative difference of two times that counts as none
@@ -29,7 +28,7 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
         samples: of a global step.
     """
     able = speeds > 0.0
-    if not able.any() or (overlap and round_seconds(lines, able[None])[0] <= (1.0 + SAME) * samples / speeds.sum()):
+    if able.sum() < 2 or (overlap and round_seconds(lines, able[None])[0] <= (1.0 + SAME) * samples / speeds.sum()):
         return able
 
     def best(choices: Flags) -> Flags:
@@ -37,8 +36,6 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
         good = choices[seconds <= seconds.min() * (1.0 + SAME)]
         return good[np.argmax((good * speeds).sum(axis=1))]
 
-    if able.sum() <= TRIED_IN_FULL:
-        return best(_all_choices(able))
     found = best(_large_choices(lines, speeds, _deadlines(lines, able)))
     nearby = round_seconds(lines, found[None]) * np.linspace(*NEARBY, DEADLINES)
     return best(np.vstack([found, _large_choices(lines, speeds, nearby)]))
@@ -55,15 +52,6 @@ def step_seconds(lines: Lines, trains: Flags, speeds: Floats, samples: float, *,
     computing = samples / np.where(some & (speed > 0.0), speed, 1.0)
     seconds = np.maximum(averaging, computing) if overlap else averaging + computing
     return np.where(some & (speed > 0.0), seconds, np.inf)
-
-
-def _all_choices(able: Flags) -> Flags:
-    """Every choice of at least one of the peers that can train, the one with all of them first."""
-    places = np.flatnonzero(able)
-    numbers = np.arange(2 ** len(places) - 1, 0, -1)
-    choices = np.zeros((len(numbers), len(able)), dtype=np.bool_)
-    choices[:, places] = (numbers[:, None] >> np.arange(len(places))) & 1
-    return choices
 
 
 def _large_choices(lines: Lines, speeds: Floats, deadlines: Floats) -> Flags:
