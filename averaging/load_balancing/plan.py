@@ -112,7 +112,7 @@ def make_plan(peers: Sequence[Node], step: GlobalStep, senders: Sequence[bool] |
     """
     lines = _lines(peers, step)
     trains = _best_trainers(peers, step, lines) if senders is None else np.array(senders, dtype=np.bool_)
-    if len(peers) == 1 or not trains.any():
+    if not trains.any():
         return unplanned(peers, step, trains)
     seconds = float(round_seconds(lines, trains[None])[0])
     return _plan(peers, step, trains, whole_parts(best_shares(lines, trains, seconds), step.chunks))
@@ -154,7 +154,7 @@ def _best_trainers(peers: Sequence[Node], step: GlobalStep, lines: Lines) -> Fla
 def _plan(peers: Sequence[Node], step: GlobalStep, trains: Flags, parts: tuple[int, ...]) -> Plan:
     """Predict from whole parts."""
     lines, shares = _lines(peers, step), np.array(parts) / step.chunks
-    up, down = traffic(shares, trains) if len(peers) > 1 else (np.zeros(1), np.zeros(1))
+    up, down = traffic(shares, trains)
     speed = math.fsum(peer.samples_per_second for peer, own in zip(peers, trains, strict=True) if own)
     return Plan(
         parts,
