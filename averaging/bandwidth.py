@@ -107,7 +107,7 @@ class Direction:
     """
 
     def __init__(self, cap: float | None, clock: Callable[[], float]):
-        self._cap = math.inf if cap is None else cap * MEGABIT  # bytes a second
+        self.cap = math.inf if cap is None else cap * MEGABIT  # bytes a second
         self._clock = clock
         self._free_at = -math.inf  # when all that had its turn is within the cap
         self._urgent_free_at = -math.inf  # the same, for urgent bytes alone
@@ -123,18 +123,14 @@ class Direction:
         self.total += size
         now = self._clock()
         begin = max(now - BURST, self._free_at)
-        self._free_at = begin + size / self._cap
+        self._free_at = begin + size / self.cap
         if is_urgent:
             begin = max(now - AHEAD, self._urgent_free_at)
-            self._urgent_free_at = begin + size / self._cap
+            self._urgent_free_at = begin + size / self.cap
         if begin <= now:
             return 0.0
         await asyncio.sleep(begin - now)
         return begin - now
-
-    def at_most(self, speed: float) -> float:
-        """So many bytes a second, or what the cap leaves of them."""
-        return min(speed, self._cap)
 
 
 class OwnLine:
@@ -155,8 +151,8 @@ class OwnLine:
         A newcomer has only loaded a snapshot, and few lines carry more up than down.
         """
         up, down = self.upload.meter.speed, self.download.meter.speed
-        upload = self.upload.at_most(up or down or math.inf)
-        download = self.download.at_most(max(down or 0.0, upload))
+        upload = min(up or down or math.inf, self.upload.cap)
+        download = min(max(down or 0.0, upload), self.download.cap)
         if math.isinf(download):
             return None
         return Bandwidth((upload if math.isfinite(upload) else download) / MEGABIT, download / MEGABIT)

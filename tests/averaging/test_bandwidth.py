@@ -79,7 +79,7 @@ def test_without_a_cap_nothing_waits() -> None:
     async def course() -> None:
         line = OwnLine(clock=asyncio.get_running_loop().time)
         assert await line.upload.turn(10**12, is_urgent=False) == 0.0
-        assert line.upload.at_most(math.inf) == math.inf
+        assert line.upload.cap == math.inf
 
     in_virtual_time(course)
 
