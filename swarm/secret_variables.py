@@ -1,6 +1,6 @@
 """Secrets in environment variables: they are read when the program starts, and are in its environment no longer.
 
-Helper processes have no use for them: those of hivemind, libp2p's daemon, the tokenizer's trainer, wandb and Trackio. A
+Helper processes have no use for them: those of hivemind, libp2p's daemon, the tokenizer's trainer, and wandb. A
 forked process shows the environment with which its parent was started (/proc/PID/environ), whatever was unset since, so
 the memory that holds the value is overwritten.
 """
@@ -9,7 +9,7 @@ import ctypes
 import os
 
 WEBHOOKS = "SAHAJ_WEBHOOKS"  # URLs to which a coordinator sends news of its run
-NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "TRACKIO_WRITE_TOKEN", "PGPASSWORD", WEBHOOKS)
+NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "PGPASSWORD", WEBHOOKS)
 
 _hidden: dict[str, str] = {}
 

@@ -1,1 +1,1 @@
-"""Mirrors a run's figures to services that draw them: Weights & Biases and Trackio."""
+"""Mirrors a run's figures to Weights & Biases."""

@@ -1,13 +1,14 @@
 """Weights & Biases as a mirror of a run's figures."""
 
 import logging
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from coordinator.public_run import for_everybody
-from coordinator.tracking.curve_id import curve_id
 from swarm.errors import in_a_line
+from swarm.files import write_file
 from swarm.run_file import RunFile
 from swarm.secret_variables import secret
 
@@ -69,10 +70,13 @@ class WandbMirror:
             x_disable_stats=True,
             x_disable_machine_info=True,
         )
+        identity = self._folder / "wandb-id"  # so that a restarted coordinator continues the curve
+        if not identity.is_file():
+            write_file(identity, secrets.token_hex(4))
         mirror = wandb.init(
             project=self._project,
             name=self._run.name,
-            id=curve_id(self._folder / "wandb-id"),
+            id=identity.read_text(encoding="utf-8").strip(),
             resume="allow",
             dir=str(self._folder),
             mode=mode,

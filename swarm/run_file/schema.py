@@ -150,11 +150,6 @@ class CoordinatorSection(Section):
         "sqlite:///ledger.db", description="database URL; a relative SQLite path lies in the state folder"
     )
     wandb_project: str | None = Field(None, description="mirror figures to this Weights & Biases project")
-    trackio: str | None = Field(
-        None,
-        pattern=r"^(https?://[^\s?#@]+|[\w.-]+/[\w.-]+)$",
-        description="a Trackio Space (OWNER/NAME), or a Trackio server of one's own (URL), to mirror figures to",
-    )
     probes: Annotated[list[str], Field(max_length=MOST_PROBES)] = Field(
         default_factory=list,
         description="sentences with one [MASK] each; at every checkpoint it is shown what the model puts there",
