@@ -228,7 +228,6 @@ def plan(
         ),
     ],
     run: Annotated[Path, typer.Option(metavar="RUN", help="the run file")] = Path("run.yaml"),
-    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="draw the forecast as SVG")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write its figures as JSON")] = None,
 ) -> None:
     """Predict how fast a run will be with the volunteers of a table, and what would help most."""
@@ -239,7 +238,7 @@ def plan(
 
     console = Console()
     with console.status("planning"):
-        report = predict(table, run, picture=picture, json_file=json_file)
+        report = predict(table, run, json_file=json_file)
     console.print(report, highlight=False)
 
 

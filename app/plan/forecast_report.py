@@ -1,4 +1,4 @@
-"""What `sahaj plan` does: it forecasts a run from a table of volunteers, as a report, a picture and JSON."""
+"""What `sahaj plan` does: it forecasts a run from a table of volunteers, as a report and JSON."""
 
 import json
 from dataclasses import asdict
@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.table import Table
 
 from app.plan.forecast import Forecast, Outlook, forecast
-from app.plan.picture import svg
 from app.plan.table import read_table
 from averaging.load_balancing.plan import Role
 from swarm.files import write_file
@@ -20,16 +19,14 @@ WORTH_NAMING = 0.02  # smaller gains in samples a second are not reported as hel
 HOUR = 3600.0  # seconds
 
 
-def plan(table: Path, run: Path, *, picture: Path | None, json_file: Path | None) -> RenderableType:
-    """Predict, write the files that are asked for, and return the report for a terminal.
+def plan(table: Path, run: Path, *, json_file: Path | None) -> RenderableType:
+    """Predict, write the file that is asked for, and return the report for a terminal.
 
     Raises:
         TableError, RunFileError: one line that names the mistake.
-        StorageError: a file could not be written.
+        StorageError: the file could not be written.
     """
     found = forecast(load_run(run), read_table(table))
-    if picture is not None:
-        write_file(picture, svg(found))
     if json_file is not None:
         write_file(json_file, json.dumps(asdict(found), indent=2) + "\n")
     return render(found)

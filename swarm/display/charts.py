@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 760, 440  # pixels of an SVG; a PNG has twice as many
 MARGIN = 0.15  # inches
 # Okabe & Ito (2008): colour-blind people can tell them apart
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-BLUE, VERMILION, GREEN, _, _, SKY, _ = COLOURS
+_, VERMILION, _, _, _, SKY, _ = COLOURS
 INK, GRID = "#222222", "#dddddd"
 DASHES = (6, 4)
 STYLE: dict[Any, Any] = {  # names of matplotlib's parameters
@@ -41,7 +41,7 @@ STYLE: dict[Any, Any] = {  # names of matplotlib's parameters
 }
 
 
-def draw(paint: Callable[["Figure"], None], kind: str = "svg", height: int = HEIGHT) -> bytes:
+def draw(paint: Callable[["Figure"], None], kind: str = "svg") -> bytes:
     """The file of a chart, `svg` or `png`, that `paint` draws on an empty figure."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def draw(paint: Callable[["Figure"], None], kind: str = "svg", height: int = HEI
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE | {"font.family": "sans-serif", "font.sans-serif": fonts}):
-        figure = Figure((WIDTH / 72, height / 72), layout=ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN))
+        figure = Figure((WIDTH / 72, HEIGHT / 72), layout=ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN))
         paint(figure)
         figure.savefig(file, format=kind, dpi=72 if kind == "svg" else 144, metadata=metadata)
     return file.getvalue()

@@ -1,18 +1,15 @@
-"""`sahaj plan`: the same function as in a round, a readable report, a picture, and one line for a bad table."""
+"""`sahaj plan`: the same function as in a round, a readable report, and one line for a bad table."""
 
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, outlook, step_of
 from app.plan.forecast_report import render
-from app.plan.picture import svg
 from app.plan.table import TableError, Volunteers, read_table
 from averaging.load_balancing.plan import Node, Role, make_plan, unplanned
 from swarm.run_file import RunFile, load_run, parse_run
@@ -118,17 +115,6 @@ def test_the_example_is_planned_and_reported(run: RunFile):
     assert "What helps most" in report
 
 
-def test_the_picture_is_an_svg_with_everybody_in_it(run: RunFile):
-    found = forecast(run, [volunteers(device="<T4> & co", count=3)])
-    drawn = ElementTree.fromstring(svg(found))
-    assert drawn.tag.endswith("svg")
-    texts = [text.text for text in drawn.iter() if text.tag.endswith("text")]
-    assert "3 x <T4> & co" in texts
-    assert len(texts) > 10
-    idle = replace(found, planned=replace(found.planned, samples_per_second=0.0), changes=())
-    assert "0.0" in [text.text for text in ElementTree.fromstring(svg(idle)).iter() if text.tag.endswith("text")]
-
-
 def test_csv_and_yaml_say_the_same(tmp_path: Path):
     lines = "T4, 3, 28.5, 200, 100, yes, 8\nhost,,0,500,500,,\n"
     (tmp_path / "table.csv").write_text("\ufeff# expected\n" + HEADER + lines)
@@ -197,10 +183,10 @@ def sahaj(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_line(tmp_path: Path):
-    done = sahaj(TABLE, "--run", RUN, "--picture", "plan.svg", "--json", "plan.json", cwd=tmp_path)
+    done = sahaj(TABLE, "--run", RUN, "--json", "plan.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Colab T4" in done.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"plan.svg", "plan.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"plan.json"}
     figures = json.loads((tmp_path / "plan.json").read_text())
     assert figures["peers"] == 49
     assert [row["device"] for row in figures["rows"]] == [row.device for row in read_table(TABLE)]
