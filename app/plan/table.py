@@ -1,21 +1,18 @@
-"""The table of volunteers that an organizer expects: CSV with a header line, or YAML with a list of the same keys."""
+"""The table of volunteers that an organizer expects: CSV with a header line."""
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from swarm.errors import SahajError
 from swarm.run_file import Count, Section
-from swarm.run_file.strict_yaml import read_yaml
-from swarm.run_file.validation_messages import describe, shown
+from swarm.run_file.validation_messages import describe
 
 MOST = 1_000  # volunteers in a table; a forecast for so many takes some 20 seconds
 FASTEST = 1e6  # samples a second
-YAML = (".yaml", ".yml")
 
 
 class TableError(SahajError):
@@ -56,7 +53,7 @@ def read_table(path: Path) -> tuple[Volunteers, ...]:
         raise TableError(f"{path}: no such table; runs/volunteers.csv is an example") from None
     except (OSError, UnicodeDecodeError) as error:
         raise TableError(f"{path}: cannot be read as a table of volunteers ({error})") from None
-    rows = tuple(_yaml_rows(path, text) if path.suffix.lower() in YAML else _csv_rows(path, text))
+    rows = tuple(_rows(path, text))
     if not rows:
         raise TableError(f"{path}: no volunteers in it; each row needs at least {_needed()}")
     if (number := sum(row.count for row in rows)) > MOST:
@@ -66,7 +63,7 @@ def read_table(path: Path) -> tuple[Volunteers, ...]:
     return rows
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[Volunteers]:
+def _rows(path: Path, text: str) -> Iterator[Volunteers]:
     lines = csv.reader(StringIO(text), skipinitialspace=True)
     header: list[str] | None = None
     try:
@@ -84,29 +81,11 @@ def _csv_rows(path: Path, text: str) -> Iterator[Volunteers]:
                     f"{path}: line {lines.line_num} has {len(cells)} cells, the header has {len(header)} columns"
                 )
             given = {key: cell for key, cell in zip(header, cells, strict=True) if cell}
-            yield _row(f"{path}: line {lines.line_num}", given, Volunteers.model_validate_strings, strict=False)
+            yield Volunteers.model_validate_strings(given, strict=False)
+    except ValidationError as error:
+        raise TableError(f"{path}: line {lines.line_num}: {describe(error, Volunteers)}") from None
     except csv.Error as error:
         raise TableError(f"{path}: line {lines.line_num}: not valid CSV ({error})") from None
-
-
-def _yaml_rows(path: Path, text: str) -> Iterator[Volunteers]:
-    try:
-        content = read_yaml(text)
-    except ValueError as error:
-        raise TableError(f"{path}: not valid YAML ({error})") from None
-    if not isinstance(content, list):
-        raise TableError(f"{path}: a table is a list of rows, got {shown(content)}")
-    for number, row in enumerate(content, start=1):
-        if not isinstance(row, dict):
-            raise TableError(f"{path}: row {number}: must be keys with values, got {shown(row)}")
-        yield _row(f"{path}: row {number}", row, Volunteers.model_validate)
-
-
-def _row(place: str, content: dict, validate: Callable[..., Volunteers], **options: Any) -> Volunteers:
-    try:
-        return validate(content, **options)
-    except ValidationError as error:
-        raise TableError(f"{place}: {describe(error, Volunteers)}") from None
 
 
 def _needed() -> str:
