@@ -187,7 +187,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             if releaser:
                 releaser.start()
             loop_thread.start()
-            baseline.start()  # only now: the evaluator has measured whether bfloat16 is faster
+            baseline.start()
             try:
                 replica.follow(asked_to_leave)
             finally:

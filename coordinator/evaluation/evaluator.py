@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -54,11 +53,6 @@ def perplexity(loss: float) -> float:
     return math.exp(loss) if loss < LARGEST_EXPONENT else math.inf
 
 
-def bfloat16_is_faster(model: PretrainingModel, batch: Batch) -> bool:
-    """Whether to evaluate in bfloat16 on this processor; not every one that supports it is faster with it."""
-    return torch.cpu._is_avx512_bf16_supported() and _seconds(model, batch, True) < _seconds(model, batch, False)
-
-
 class _Stopped(Exception):
     """An evaluation is not finished."""
 
@@ -71,27 +65,14 @@ def _while(goes_on: Callable[[], bool], batches: Iterable[Batch]) -> Iterator[Ba
 
 
 @torch.no_grad()
-def _seconds(model: PretrainingModel, batch: Batch, autocast: bool) -> float:
-    """Seconds for a forward pass, the better of two after a warm-up."""
-    taken = []
-    for _ in range(3):
-        began = time.perf_counter()
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=autocast):
-            model(batch)
-        taken.append(time.perf_counter() - began)
-    return min(taken[1:])
-
-
-@torch.no_grad()
-def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: bool = False) -> Evaluation:
-    """Run the model over held-out batches, without dropout, and restore its mode.
+def evaluate(model: PretrainingModel, batches: Iterable[Batch]) -> Evaluation:
+    """Run the model over held-out batches in float32, without dropout, and restore its mode.
 
     Every masked position counts the same, however samples are grouped into batches.
 
     Args:
         model: on any device; batches are moved to it. What is evaluated is the trunk alone, unless it reaches experts.
         batches: masked samples, as `coordinator.evaluation.held_out` gives them.
-        autocast: compute in bfloat16 where torch considers it safe; losses are still float32.
 
     Raises:
         ValueError: there is no sample, or nothing is masked in any of them.
@@ -103,8 +84,7 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
     try:
         for held_out in batches:
             batch = held_out.to(model.device)
-            with torch.autocast(model.device.type, torch.bfloat16, enabled=autocast):
-                losses = model(batch)
+            losses = model(batch)
             positions = held_out.masked
             if positions:  # the mean over none is not a number
                 masked_lm_loss += losses.masked_lm_loss.item() * positions
@@ -150,7 +130,6 @@ class Evaluator:
         self._baseline, self._tracker, self._experts = baseline, tracker, experts
         self._unrecorded: deque[Callable[[], None]] = deque()
         self._began = clock.now()
-        self._autocast = bool(held_out) and bfloat16_is_faster(model, held_out[0])
 
     def load(self, snapshot: Snapshot) -> PretrainingModel:
         """The model with the parameters of a snapshot."""
@@ -199,7 +178,7 @@ class Evaluator:
     def _evaluate(self, goes_on: Callable[[], bool]) -> Evaluation | None:
         """Of what is loaded; None if it was given up."""
         with contextlib.suppress(_Stopped):
-            return evaluate(self.model, _while(goes_on, self._held_out), autocast=self._autocast)
+            return evaluate(self.model, _while(goes_on, self._held_out))
         return None
 
     def _loss_with_experts(self, goes_on: Callable[[], bool]) -> float | None:

@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import AlbertForPreTraining, PreTrainedTokenizerFast
 
-from coordinator.evaluation import evaluator
-from coordinator.evaluation.evaluator import bfloat16_is_faster, evaluate
+from coordinator.evaluation.evaluator import evaluate
 from swarm.run_file import RunFile, parse_run
 from trainer.data import Batch
 from trainer.model import PretrainingModel, build_model
@@ -72,21 +71,6 @@ def test_a_model_that_fails_is_left_in_its_mode(model: PretrainingModel, batches
     with pytest.raises(OSError, match="the disk is gone"):
         evaluate(model, broken())  # type: ignore[arg-type]
     assert model.training
-
-
-def test_bfloat16_is_close_to_float32(model: PretrainingModel, batches: list[Batch]) -> None:
-    exact, rounded = evaluate(model, batches), evaluate(model, batches, autocast=True)
-    assert rounded.masked_lm_loss != exact.masked_lm_loss
-    assert rounded.masked_lm_loss == pytest.approx(exact.masked_lm_loss, rel=1e-2)
-
-
-def test_bfloat16_is_taken_only_where_it_saves_time(
-    model: PretrainingModel, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for knows_it, seconds, faster in ((True, 0.5, True), (True, 2.0, False), (False, 0.5, False)):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda knows_it=knows_it: knows_it)
-        monkeypatch.setattr(evaluator, "_seconds", lambda *_, seconds=seconds: seconds if _[2] else 1.0)
-        assert bfloat16_is_faster(model, batches[0]) is faster
 
 
 def test_an_evaluation_on_nothing_is_refused(model: PretrainingModel, batches: list[Batch]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
@@ -49,10 +48,7 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
     tokenizer: PreTrainedTokenizerFast,
     batches: list[Batch],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # which is faster differs from trial to trial, and in bfloat16 both losses may have the same three decimals
-    monkeypatch.setattr("coordinator.evaluation.evaluator.bfloat16_is_faster", lambda model, batch: False)
     run = run.model_copy(update={"experts": ExpertsSection(grid=[2, 2], width=4, hidden=8)})
     model = build_model(run, tokenizer)
     state = {name: one.detach().clone() for name, one in model.named_parameters()}
