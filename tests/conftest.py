@@ -1,13 +1,17 @@
 """What all tests share: their order, their end, and the Bengali text that some of them need."""
 
 import faulthandler
+import inspect
 import os
 import signal
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+
+from tests.support.virtual_time import in_virtual_time
 
 LONGEST_END = 300.0  # seconds for what a test, or all of them, have to put away
 
@@ -27,6 +31,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = [(number + 0.5) / len(others) for number in range(len(others))]
     places += [(number + 0.5) / len(with_peers) for number in range(len(with_peers))]
     items[:] = [item for _, item in sorted(zip(places, others + with_peers, strict=True), key=lambda one: one[0])]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in virtual time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    in_virtual_time(partial(pyfuncitem.obj, **given))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -104,7 +104,7 @@ def all_tests() -> set[str]:
     found = {Path(name).stem for name in files}
     for name in files:
         tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-        found |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        found |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     return found
 
 

@@ -5,6 +5,8 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from swarm.tasks import end_tasks
+
 
 class _NeverWaits(selectors.DefaultSelector):
     """Where a real loop would sleep, the clock is put forward."""
@@ -38,9 +40,5 @@ def in_virtual_time(course: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         loop.run_until_complete(course())
     finally:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks))
+        loop.run_until_complete(end_tasks(asyncio.all_tasks(loop)))
         loop.close()

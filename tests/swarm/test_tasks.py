@@ -8,47 +8,41 @@ from swarm.tasks import Tasks, end_tasks
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_a_task_ends_in_whatever_turn_of_the_loop_it_is_cancelled(turns: int) -> None:
+async def test_a_task_ends_in_whatever_turn_of_the_loop_it_is_cancelled(turns: int) -> None:
     """In one of them Python 3.11's `wait_for` returns instead of being cancelled."""
 
     async def reads(queue: "asyncio.Queue[int]", taken: list[int]) -> None:
         while True:
             taken.append(await asyncio.wait_for(queue.get(), 60.0))
 
-    async def course() -> list[int]:
-        queue, taken = asyncio.Queue[int](), list[int]()
-        task = asyncio.create_task(reads(queue, taken))
-        await asyncio.sleep(0.01)
-        queue.put_nowait(1)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await asyncio.wait_for(end_tasks([task]), 30.0)
-        assert task.cancelled()
-        return taken
-
-    assert asyncio.run(course()) in ([], [1])
+    queue, taken = asyncio.Queue[int](), list[int]()
+    task = asyncio.create_task(reads(queue, taken))
+    await asyncio.sleep(0.01)
+    queue.put_nowait(1)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(end_tasks([task]), 30.0)
+    assert task.cancelled()
+    assert taken in ([], [1])
 
 
-def test_errors_of_tasks_are_passed_over_and_tasks_that_have_ended_are_left_alone() -> None:
+async def test_errors_of_tasks_are_passed_over_and_tasks_that_have_ended_are_left_alone() -> None:
     async def fails() -> None:
         try:
             await asyncio.sleep(60.0)
         finally:
             raise ValueError("while it ends")
 
-    async def course() -> None:
-        ended = asyncio.create_task(asyncio.sleep(0))
-        await ended
-        failing = asyncio.create_task(fails())
-        await asyncio.sleep(0)
-        await end_tasks([ended, failing])
-        assert isinstance(failing.exception(), ValueError)
-
-    asyncio.run(course())
+    ended = asyncio.create_task(asyncio.sleep(0))
+    await ended
+    failing = asyncio.create_task(fails())
+    await asyncio.sleep(0)
+    await end_tasks([ended, failing])
+    assert isinstance(failing.exception(), ValueError)
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["told", "logged"])
-def test_what_a_task_raises_is_told_once_and_its_cancellation_is_not(
+async def test_what_a_task_raises_is_told_once_and_its_cancellation_is_not(
     is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[BaseException] = []
@@ -56,15 +50,12 @@ def test_what_a_task_raises_is_told_once_and_its_cancellation_is_not(
     async def fails() -> None:
         raise ValueError("no")
 
-    async def course() -> None:
-        tasks = Tasks(told.append) if is_told else Tasks()
-        tasks.begin(asyncio.sleep(60.0))
-        tasks.begin(fails())
-        await asyncio.sleep(0.01)
-        assert len(tasks) == 1
-        await tasks.cancel()
-
-    asyncio.run(course())
+    tasks = Tasks(told.append) if is_told else Tasks()
+    tasks.begin(asyncio.sleep(60.0))
+    tasks.begin(fails())
+    await asyncio.sleep(0.01)
+    assert len(tasks) == 1
+    await tasks.cancel()
     logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
     assert [str(error) for error in (told if is_told else logged)] == ["no"]
     assert len(told) + len(logged) == 1

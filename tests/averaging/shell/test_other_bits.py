@@ -9,7 +9,6 @@ from torch import Tensor
 from averaging.log.state import State
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import LAYOUT, Village
-from tests.support.virtual_time import in_virtual_time
 
 
 def drifts(shell: Shell, share: float) -> None:
@@ -25,40 +24,31 @@ def drifts(shell: Shell, share: float) -> None:
     shell.replay._optimizer.step = beside  # type: ignore[method-assign]
 
 
-def test_a_lone_trainer_with_other_bits_does_not_stop_the_run(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        coordinator, trainer = village.add("coordinator", begins=True), village.add("asha", reachable=False)
-        drifts(trainer, 1e-3)
+async def test_a_lone_trainer_with_other_bits_does_not_stop_the_run(tmp_path: Path) -> None:
+    village = Village(tmp_path)
+    coordinator, trainer = village.add("coordinator", begins=True), village.add("asha", reachable=False)
+    drifts(trainer, 1e-3)
+    village.train(trainer)
+    await village.until(lambda: len(village.entries) > 17)
+    await village.rest()
+    named = village.newest.snapshot
+    assert named is not None and named in trainer.machine.log.snapshots
+    assert trainer.machine.adopting.adopted >= 2 and not coordinator.machine.adopting.adopted
+    mine, theirs = trainer.replay.state, coordinator.replay.state
+    assert mine is not None and theirs is not None
+    assert 0 < (mine.parameters - theirs.parameters).norm() < 1e-2 * theirs.parameters.norm()
+
+
+async def test_a_trainer_that_computes_something_else_votes_for_no_snapshot(tmp_path: Path) -> None:
+    village = Village(tmp_path)
+    coordinator = village.add("coordinator", begins=True)
+    trainers = [village.add(name) for name in ("asha", "bela", "chand")]
+    drifts(trainers[0], 0.5)
+    for trainer in trainers:
         village.train(trainer)
-        await village.until(lambda: len(village.entries) > 17)
-        await village.rest()
-        named = village.newest.snapshot
-        assert named is not None and named in trainer.machine.log.snapshots
-        assert trainer.machine.adopting.adopted >= 2 and not coordinator.machine.adopting.adopted
-        mine, theirs = trainer.replay.state, coordinator.replay.state
-        assert mine is not None and theirs is not None
-        assert 0 < (mine.parameters - theirs.parameters).norm() < 1e-2 * theirs.parameters.norm()
-        await village.end()
-
-    in_virtual_time(course)
-
-
-def test_a_trainer_that_computes_something_else_votes_for_no_snapshot(tmp_path: Path) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        coordinator = village.add("coordinator", begins=True)
-        trainers = [village.add(name) for name in ("asha", "bela", "chand")]
-        drifts(trainers[0], 0.5)
-        for trainer in trainers:
-            village.train(trainer)
-        objected = trainers[0].machine.voting
-        await village.until(lambda: objected.objected is not None)
-        assert objected.objected is not None and "another snapshot" in objected.objected[1]
-        await village.until(lambda: trainers[0].machine.adopting.adopted)  # the others have voted for it
-        step = village.newest.step
-        await village.until(lambda: village.newest.step > step + 5)
-        assert not trainers[0].machine.adopting._near and not coordinator.machine.adopting.adopted
-        await village.end()
-
-    in_virtual_time(course)
+    objected = trainers[0].machine.voting
+    await village.until(lambda: objected.objected is not None)
+    assert objected.objected is not None and "another snapshot" in objected.objected[1]
+    await village.until(lambda: trainers[0].machine.adopting.adopted)  # the others have voted for it
+    await village.more_steps(6)
+    assert not trainers[0].machine.adopting._near and not coordinator.machine.adopting.adopted

@@ -6,7 +6,6 @@ from pathlib import Path
 from averaging.protocol.messages import Bandwidth
 from averaging.shell.shell import Shell
 from tests.averaging.shell.virtual.village import TOKENS, Village
-from tests.support.virtual_time import in_virtual_time
 
 
 def village_of(folder: Path) -> tuple[Village, list[Shell]]:
@@ -21,23 +20,19 @@ def village_of(folder: Path) -> tuple[Village, list[Shell]]:
     return village, shells
 
 
-def test_a_peer_that_rests_is_in_each_round_brings_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
-    async def course() -> None:
-        village, (coordinator, asha, _, thin) = village_of(tmp_path)
-        await village.until(lambda: village.entries and thin.progress().rests and thin.machine.buffers.samples == 0)
-        first, began = village.newest.step, asyncio.get_running_loop().time()
-        await village.until(lambda: village.newest.step >= first + 15)
-        step = (asyncio.get_running_loop().time() - began) / 15
-        assert step < 1.2 * village.target / (2 * TOKENS)  # as long as the two fast ones need for the batch
-        session = thin.machine.me.session
-        members = {one.session: one.weight for one in village.newest.members}
-        assert members[session] == 0
-        assert sum(members.values()) >= village.target
-        assert session not in {part.reducer for part in village.newest.parts}
-        assert not thin.may_compute(overlap=True)
-        assert asha.may_compute(overlap=True) or asha.machine.buffers.samples
-        assert coordinator.machine.reducing.patience.trusts(session, asyncio.get_running_loop().time())
-        await village.rest()
-        await village.end()
-
-    in_virtual_time(course)
+async def test_a_peer_that_rests_is_in_each_round_brings_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+    village, (coordinator, asha, _, thin) = village_of(tmp_path)
+    await village.until(lambda: village.entries and thin.progress().rests and thin.machine.buffers.samples == 0)
+    first, began = village.newest.step, asyncio.get_running_loop().time()
+    await village.until(lambda: village.newest.step >= first + 15)
+    step = (asyncio.get_running_loop().time() - began) / 15
+    assert step < 1.2 * village.target / (2 * TOKENS)  # as long as the two fast ones need for the batch
+    session = thin.machine.me.session
+    members = {one.session: one.weight for one in village.newest.members}
+    assert members[session] == 0
+    assert sum(members.values()) >= village.target
+    assert session not in {part.reducer for part in village.newest.parts}
+    assert not thin.may_compute(overlap=True)
+    assert asha.may_compute(overlap=True) or asha.machine.buffers.samples
+    assert coordinator.machine.reducing.patience.trusts(session, asyncio.get_running_loop().time())
+    await village.rest()

@@ -31,25 +31,19 @@ def test_a_queue_takes_no_more_than_its_bytes_and_its_entries():
     assert [many.put(ENCODED, lambda: b"x") for _ in range(3)] == [True, True, False]
 
 
-def test_what_is_too_large_for_a_frame_is_not_sent():
-    async def story() -> None:
-        outbox = Outbox(most_bytes=100_000, most_entries=10, largest=1000)
-        assert outbox.put(ENCODED, lambda: b"x" * 1000) and outbox.put(ENCODED, lambda: b"y")
-        assert unpack(await outbox.take()) == (PIECE, b"y")
-
-    asyncio.run(story())
+async def test_what_is_too_large_for_a_frame_is_not_sent():
+    outbox = Outbox(most_bytes=100_000, most_entries=10, largest=1000)
+    assert outbox.put(ENCODED, lambda: b"x" * 1000) and outbox.put(ENCODED, lambda: b"y")
+    assert unpack(await outbox.take()) == (PIECE, b"y")
 
 
-def test_a_payload_is_made_when_its_turn_has_come_and_left_out_if_it_is_not_needed():
-    async def story() -> None:
-        outbox, made = Outbox(10_000, 10, 10_000), []
-        outbox.put(ENCODED, lambda: made.append("first"))
-        outbox.put(ENCODED, lambda: made.append("second") or b"x")  # type: ignore[func-returns-value]
-        assert not made
-        assert unpack(await outbox.take()) == (PIECE, b"x")
-        assert made == ["first", "second"] and outbox.size == 0
-
-    asyncio.run(story())
+async def test_a_payload_is_made_when_its_turn_has_come_and_left_out_if_it_is_not_needed():
+    outbox, made = Outbox(10_000, 10, 10_000), []
+    outbox.put(ENCODED, lambda: made.append("first"))
+    outbox.put(ENCODED, lambda: made.append("second") or b"x")  # type: ignore[func-returns-value]
+    assert not made
+    assert unpack(await outbox.take()) == (PIECE, b"x")
+    assert made == ["first", "second"] and outbox.size == 0
 
 
 class Clock:
@@ -141,64 +135,55 @@ def test_clocks_may_drift():
     assert way.window.size >= SMALLEST
 
 
-def test_nothing_is_sent_while_the_window_is_full():
-    async def story() -> None:
-        window = Window(Clock(), Meter(Clock()))
-        await window.room()
-        window.sent(SMALLEST)
-        waiting = asyncio.create_task(window.room())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        window.received(0.0)
-        await waiting
-
-    asyncio.run(story())
+async def test_nothing_is_sent_while_the_window_is_full():
+    window = Window(Clock(), Meter(Clock()))
+    await window.room()
+    window.sent(SMALLEST)
+    waiting = asyncio.create_task(window.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    window.received(0.0)
+    await waiting
 
 
 @pytest.mark.parametrize("total", [3 * SMALL * 10, 100 * SMALL])
-def test_a_peer_that_sends_slowly_takes_its_own_share_only(total: int):
-    async def story() -> None:
-        budget = Budget(total, each=SMALL * 10)
-        entered = []
+async def test_a_peer_that_sends_slowly_takes_its_own_share_only(total: int):
+    budget = Budget(total, each=SMALL * 10)
+    entered = []
 
-        async def receive(peer: str, size: int) -> None:
-            async with budget.hold(peer, size):
-                entered.append(peer)
-                await asyncio.Event().wait()
+    async def receive(peer: str, size: int) -> None:
+        async with budget.hold(peer, size):
+            entered.append(peer)
+            await asyncio.Event().wait()
 
-        tasks = [asyncio.create_task(receive("slow", SMALL * 6)) for _ in range(50)]
-        await asyncio.sleep(0)
-        assert entered == ["slow"]
-        tasks.append(asyncio.create_task(receive("another", SMALL * 6)))
-        tasks.append(asyncio.create_task(receive("slow", SMALL)))  # what is small never waits
-        await asyncio.sleep(0)
-        assert entered == ["slow", "another", "slow"]
-        tasks[0].cancel()
-        await turns()
-        assert entered == ["slow", "another", "slow", "slow"] and budget.taken <= total
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert budget.taken == 0 and not budget._taken_by
-
-    asyncio.run(story())
+    tasks = [asyncio.create_task(receive("slow", SMALL * 6)) for _ in range(50)]
+    await asyncio.sleep(0)
+    assert entered == ["slow"]
+    tasks.append(asyncio.create_task(receive("another", SMALL * 6)))
+    tasks.append(asyncio.create_task(receive("slow", SMALL)))  # what is small never waits
+    await asyncio.sleep(0)
+    assert entered == ["slow", "another", "slow"]
+    tasks[0].cancel()
+    await turns()
+    assert entered == ["slow", "another", "slow", "slow"] and budget.taken <= total
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert budget.taken == 0 and not budget._taken_by
 
 
-def test_all_peers_together_take_no_more_than_the_total():
-    async def story() -> None:
-        budget = Budget(total=SMALL * 10, each=SMALL * 6)
-        most = 0
+async def test_all_peers_together_take_no_more_than_the_total():
+    budget = Budget(total=SMALL * 10, each=SMALL * 6)
+    most = 0
 
-        async def receive(peer: int) -> None:
-            nonlocal most
-            async with budget.hold(str(peer), SMALL * 4):
-                most = max(most, budget.taken)
-                await asyncio.sleep(0)
+    async def receive(peer: int) -> None:
+        nonlocal most
+        async with budget.hold(str(peer), SMALL * 4):
+            most = max(most, budget.taken)
+            await asyncio.sleep(0)
 
-        await asyncio.gather(*(receive(peer) for peer in range(40)))
-        assert most == SMALL * 8 and budget.taken == 0
-
-    asyncio.run(story())
+    await asyncio.gather(*(receive(peer) for peer in range(40)))
+    assert most == SMALL * 8 and budget.taken == 0
 
 
 class Written:
@@ -249,47 +234,41 @@ async def turns(count: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-def test_slices_are_acknowledged_in_the_middle_of_a_message_that_goes_the_other_way():
-    async def story() -> None:
-        reader, written, outbox = asyncio.StreamReader(), Written(), Outbox(2**24, 10, 2**23)
-        stream = stream_between(reader, written, Clock())
-        outbox.put(ENCODED, lambda: bytes(2**20))
-        tasks = [asyncio.create_task(stream._write(outbox)), asyncio.create_task(stream._read())]
-        await turns()
-        begun = written.frames()
-        assert [kind for kind, _ in begun] == [
-            FrameKind.MESSAGE,
-            FrameKind.SLICE,
-        ]  # the window is full
-        assert stream.is_in_message
-        reader.feed_data(framed(bytes(2**18))[: 5 + 3 * (5 + SLICE)])
-        await turns()
-        assert written.frames() == [*begun, *[(FrameKind.RECEIVED, 8)] * 3]
-        for _ in range(1000):
-            reader.feed_data(acknowledgement(0.0))
-            await turns(10)
-            if not stream.is_in_message:
-                break
-        sent = [size for kind, size in written.frames() if kind is FrameKind.SLICE]
-        assert sum(sent) == written.frames()[0][1] > 2**20
-        for task in tasks:
-            task.cancel()
-
-    asyncio.run(story())
+async def test_slices_are_acknowledged_in_the_middle_of_a_message_that_goes_the_other_way():
+    reader, written, outbox = asyncio.StreamReader(), Written(), Outbox(2**24, 10, 2**23)
+    stream = stream_between(reader, written, Clock())
+    outbox.put(ENCODED, lambda: bytes(2**20))
+    tasks = [asyncio.create_task(stream._write(outbox)), asyncio.create_task(stream._read())]
+    await turns()
+    begun = written.frames()
+    assert [kind for kind, _ in begun] == [
+        FrameKind.MESSAGE,
+        FrameKind.SLICE,
+    ]  # the window is full
+    assert stream.is_in_message
+    reader.feed_data(framed(bytes(2**18))[: 5 + 3 * (5 + SLICE)])
+    await turns()
+    assert written.frames() == [*begun, *[(FrameKind.RECEIVED, 8)] * 3]
+    for _ in range(1000):
+        reader.feed_data(acknowledgement(0.0))
+        await turns(10)
+        if not stream.is_in_message:
+            break
+    sent = [size for kind, size in written.frames() if kind is FrameKind.SLICE]
+    assert sum(sent) == written.frames()[0][1] > 2**20
+    for task in tasks:
+        task.cancel()
 
 
-def test_bytes_of_a_message_count_before_it_is_whole():
-    async def story() -> None:
-        reader, clock = asyncio.StreamReader(), Clock()
-        stream = stream_between(reader, Written(), clock)
-        reading = asyncio.create_task(stream._read())
-        whole = framed(bytes(2**20))
-        clock.now = 7.0
-        reader.feed_data(whole[: 2**18])
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert 2**18 - 2 * SLICE < stream.received_bytes <= 2**18
-        assert stream.active_at == 7.0
-        reading.cancel()
-
-    asyncio.run(story())
+async def test_bytes_of_a_message_count_before_it_is_whole():
+    reader, clock = asyncio.StreamReader(), Clock()
+    stream = stream_between(reader, Written(), clock)
+    reading = asyncio.create_task(stream._read())
+    whole = framed(bytes(2**20))
+    clock.now = 7.0
+    reader.feed_data(whole[: 2**18])
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert 2**18 - 2 * SLICE < stream.received_bytes <= 2**18
+    assert stream.active_at == 7.0
+    reading.cancel()

@@ -25,7 +25,6 @@ from swarm.identity import Identity, load_identity
 from swarm.tasks import within
 from tests.averaging.transport.peers import Guarded
 from tests.support.forked import runs_well
-from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import wait_until
 
 
@@ -128,134 +127,121 @@ def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Ident
         assert not listing.contacts(0.0)
 
 
-def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_second(
+async def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_second(
     amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
-    async def course() -> None:
-        ann = Contact("ann.0", "ann", reachable=True)
-        listed: dict[str, Contact] = {}
-        looks: list[float] = []
-        heard: list[float] = []  # when ann was
-        loop = asyncio.get_running_loop()
-        discovery = Discovery(Mock(), "run", amina, ann, Mock())
+    ann = Contact("ann.0", "ann", reachable=True)
+    listed: dict[str, Contact] = {}
+    looks: list[float] = []
+    heard: list[float] = []  # when ann was
+    loop = asyncio.get_running_loop()
+    discovery = Discovery(Mock(), "run", amina, ann, Mock())
 
-        async def look() -> dict[str, Contact]:
-            looks.append(loop.time())
-            return dict(listed)
+    async def look() -> dict[str, Contact]:
+        looks.append(loop.time())
+        return dict(listed)
 
-        def hear(found: dict[str, Contact]) -> None:
-            heard.extend([loop.time()] if found else [])
+    def hear(found: dict[str, Contact]) -> None:
+        heard.extend([loop.time()] if found else [])
 
-        monkeypatch.setattr(discovery, "tell", AsyncMock())
-        monkeypatch.setattr(discovery, "look", look)
-        keeping = loop.create_task(discovery.keep(hear))
-        await asyncio.sleep(2 * LOOK_EVERY + 3.0)
-        assert len(looks) == 3
-        listed[ann.session] = ann
-        discovery.connected(ann.session)
+    monkeypatch.setattr(discovery, "tell", AsyncMock())
+    monkeypatch.setattr(discovery, "look", look)
+    keeping = loop.create_task(discovery.keep(hear))
+    await asyncio.sleep(2 * LOOK_EVERY + 3.0)
+    assert len(looks) == 3
+    listed[ann.session] = ann
+    discovery.connected(ann.session)
+    await asyncio.sleep(0.1)
+    assert heard == [2 * LOOK_EVERY + 3.0]
+    discovery.connected(ann.session)  # who is known needs no look
+    before = len(looks)
+    for _ in range(40):
         await asyncio.sleep(0.1)
-        assert heard == [2 * LOOK_EVERY + 3.0]
-        discovery.connected(ann.session)  # who is known needs no look
-        before = len(looks)
-        for _ in range(40):
-            await asyncio.sleep(0.1)
-            discovery.connected("stranger.0")
-        assert len(looks) - before <= 4.1 / LOOK_AGAIN
-        keeping.cancel()
-
-    in_virtual_time(course)
+        discovery.connected("stranger.0")
+    assert len(looks) - before <= 4.1 / LOOK_AGAIN
+    keeping.cancel()
 
 
 @pytest.mark.parametrize(("others", "pause"), [(4, 10.0), (30, LONGEST)])
-def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
+async def test_a_peer_of_many_looks_rarely_and_tells_of_itself_as_often(
     others: int, pause: float, amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
-    async def course() -> None:
-        loop = asyncio.get_running_loop()
-        me = Contact("me.0", "me", reachable=True)
-        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(others))}
-        discovery, looks = Discovery(Mock(), "run", amina, me, Mock()), list[float]()
+    loop = asyncio.get_running_loop()
+    me = Contact("me.0", "me", reachable=True)
+    listed = {one: Contact(one, one, reachable=True) for one in map(str, range(others))}
+    discovery, looks = Discovery(Mock(), "run", amina, me, Mock()), list[float]()
 
-        async def look() -> dict[str, Contact]:
-            looks.append(loop.time())
-            return dict(listed)
+    async def look() -> dict[str, Contact]:
+        looks.append(loop.time())
+        return dict(listed)
 
-        telling, hear = AsyncMock(), Mock()
-        monkeypatch.setattr(discovery, "tell", telling)
-        monkeypatch.setattr(discovery, "look", look)
-        monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
-        keeping = loop.create_task(discovery.keep(hear))
-        await asyncio.sleep(LOOK_EVERY + 2.5 * pause)
-        assert looks == [0.0, LOOK_EVERY, LOOK_EVERY + pause, LOOK_EVERY + 2 * pause]  # all were new at first
-        assert telling.await_count == math.ceil((LOOK_EVERY + 2.5 * pause) / TELL_EVERY)
-        assert hear.call_count == math.ceil((LOOK_EVERY + 2.5 * pause) / LOOK_EVERY)  # with who is on probation
-        keeping.cancel()
-
-    in_virtual_time(course)
+    telling, hear = AsyncMock(), Mock()
+    monkeypatch.setattr(discovery, "tell", telling)
+    monkeypatch.setattr(discovery, "look", look)
+    monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
+    keeping = loop.create_task(discovery.keep(hear))
+    await asyncio.sleep(LOOK_EVERY + 2.5 * pause)
+    assert looks == [0.0, LOOK_EVERY, LOOK_EVERY + pause, LOOK_EVERY + 2 * pause]  # all were new at first
+    assert telling.await_count == math.ceil((LOOK_EVERY + 2.5 * pause) / TELL_EVERY)
+    assert hear.call_count == math.ceil((LOOK_EVERY + 2.5 * pause) / LOOK_EVERY)  # with who is on probation
+    keeping.cancel()
 
 
-def test_a_session_that_has_connected_is_looked_for_until_it_is_listed(
+async def test_a_session_that_has_connected_is_looked_for_until_it_is_listed(
     amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
-    async def course() -> None:
-        loop = asyncio.get_running_loop()
-        ann = Contact("ann.0", "ann", reachable=True)
-        listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
-        answers: list[Any] = [listed, listed, OSError(), listed | {ann.session: ann}]
-        looks = AsyncMock(side_effect=answers)
-        discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
-        monkeypatch.setattr(discovery, "tell", AsyncMock())
-        monkeypatch.setattr(discovery, "look", looks)
-        monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
-        keeping = loop.create_task(discovery.keep(Mock()))
-        await asyncio.sleep(1.5)
-        discovery.connected(ann.session)
-        await asyncio.sleep(2 * LOOK_EVERY + 0.5)
-        assert looks.await_count == len(answers)
-        assert ann.session in discovery.listed
-        await asyncio.sleep(2 * LOOK_EVERY)
-        assert looks.await_count == len(answers)
-        keeping.cancel()
-
-    in_virtual_time(course)
+    loop = asyncio.get_running_loop()
+    ann = Contact("ann.0", "ann", reachable=True)
+    listed = {one: Contact(one, one, reachable=True) for one in map(str, range(30))}
+    answers: list[Any] = [listed, listed, OSError(), listed | {ann.session: ann}]
+    looks = AsyncMock(side_effect=answers)
+    discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
+    monkeypatch.setattr(discovery, "tell", AsyncMock())
+    monkeypatch.setattr(discovery, "look", looks)
+    monkeypatch.setattr(contacts_in_dht.clock, "now", loop.time)
+    keeping = loop.create_task(discovery.keep(Mock()))
+    await asyncio.sleep(1.5)
+    discovery.connected(ann.session)
+    await asyncio.sleep(2 * LOOK_EVERY + 0.5)
+    assert looks.await_count == len(answers)
+    assert ann.session in discovery.listed
+    await asyncio.sleep(2 * LOOK_EVERY)
+    assert looks.await_count == len(answers)
+    keeping.cancel()
 
 
-def test_an_error_in_what_hears_of_contacts_is_not_taken_for_one_of_the_dht(
+async def test_an_error_in_what_hears_of_contacts_is_not_taken_for_one_of_the_dht(
     amina: Identity, monkeypatch: pytest.MonkeyPatch
 ):
-    async def course() -> None:
-        discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
-        monkeypatch.setattr(discovery, "tell", AsyncMock(side_effect=OSError))
-        monkeypatch.setattr(discovery, "look", AsyncMock(side_effect=[OSError, {}]))
-        with pytest.raises(AssertionError, match="of the machine"):
-            async with within(60.0):
-                await discovery.keep(Mock(side_effect=AssertionError("of the machine")))
-
-    in_virtual_time(course)
+    discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
+    monkeypatch.setattr(discovery, "tell", AsyncMock(side_effect=OSError))
+    monkeypatch.setattr(discovery, "look", AsyncMock(side_effect=[OSError, {}]))
+    with pytest.raises(AssertionError, match="of the machine"):
+        async with within(60.0):
+            await discovery.keep(Mock(side_effect=AssertionError("of the machine")))
 
 
-def test_no_record_is_stored_after_the_one_that_withdraws_a_session(amina: Identity, monkeypatch: pytest.MonkeyPatch):
-    async def course() -> None:
-        connection, stored = Connection(Mock(caps=NO_CAPS)), list[str]()
-        discovery = connection._discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
+async def test_no_record_is_stored_after_the_one_that_withdraws_a_session(
+    amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    connection, stored = Connection(Mock(caps=NO_CAPS)), list[str]()
+    discovery = connection._discovery = Discovery(Mock(), "run", amina, Mock(), Mock())
 
-        async def withdraw() -> None:
-            discovery.is_at(Whereabouts(("elsewhere",)))
-            await asyncio.sleep(2.0)
-            stored.append("withdrawn")
+    async def withdraw() -> None:
+        discovery.is_at(Whereabouts(("elsewhere",)))
+        await asyncio.sleep(2.0)
+        stored.append("withdrawn")
 
-        async def tell() -> None:
-            stored.append("there")
+    async def tell() -> None:
+        stored.append("there")
 
-        monkeypatch.setattr(discovery, "tell", tell)
-        monkeypatch.setattr(discovery, "look", AsyncMock(return_value={}))
-        monkeypatch.setattr(discovery, "withdraw", withdraw)
-        connection._tasks.begin(discovery.keep(Mock()))
-        await asyncio.sleep(LOOK_AGAIN)
-        await connection.leave()
-        assert stored == ["there", "withdrawn"]
-
-    in_virtual_time(course)
+    monkeypatch.setattr(discovery, "tell", tell)
+    monkeypatch.setattr(discovery, "look", AsyncMock(return_value={}))
+    monkeypatch.setattr(discovery, "withdraw", withdraw)
+    connection._tasks.begin(discovery.keep(Mock()))
+    await asyncio.sleep(LOOK_AGAIN)
+    await connection.leave()
+    assert stored == ["there", "withdrawn"]
 
 
 @pytest.mark.swarm

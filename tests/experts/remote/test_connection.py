@@ -7,7 +7,6 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from experts.host.settings import ExpertSettings
-from experts.remote import connection
 from experts.remote.connection import HostConnection
 from experts.remote.wire import Answer, Kind, message
 from swarm.access.greeting import Hello
@@ -34,43 +33,32 @@ class Silent:
 
 
 @pytest.mark.parametrize("opens", [False, True], ids=["no stream", "no hello"])
-def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, opens: bool):
-    monkeypatch.setattr(connection, "OPENING", 0.01)
+async def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, opens: bool):
     silent = Silent(opens)
-
-    async def asking() -> None:
-        host = HostConnection(silent, Mock(hello=lambda: HELLO), SETTINGS, Mock())
-        for _ in range(2):
-            ask = asyncio.create_task(host.ask(Kind.PING))
-            await asyncio.wait([ask], timeout=60.0)
-            assert ask.done()
-            assert isinstance(ask.exception(), asyncio.TimeoutError)
-
-    asyncio.run(asking())
+    host = HostConnection(silent, Mock(hello=lambda: HELLO), SETTINGS, Mock())
+    for _ in range(2):
+        with pytest.raises(asyncio.TimeoutError):
+            await host.ask(Kind.PING)
     assert silent.asked == 2
     assert all(writer.transport.abort.called for writer in silent.writers)
     assert len(silent.writers) == (2 if opens else 0)
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_answers_that_nobody_asked_for_end_the_stream(number: int):
+async def test_answers_that_nobody_asked_for_end_the_stream(number: int):
     writer, p2p = Mock(), Mock()
-
-    async def course() -> None:
-        reader = asyncio.StreamReader()
-        p2p.call_binary_stream_handler = AsyncMock(return_value=(None, reader, writer))
-        host = HostConnection(p2p, Mock(hello=lambda: HELLO), SETTINGS, Mock())
-        reader.feed_data(message(HELLO))
-        ask = asyncio.create_task(host.ask(Kind.PING))
-        async with within(60.0):
-            while host.requests == 0 and not ask.done():
-                await asyncio.sleep(0)
-        reader.feed_data(message(Answer(1)))
-        assert await ask == (Answer(1), b"")
-        assert not writer.transport.abort.called
-        reader.feed_data(message(Answer(number)))
-        assert host._reading is not None
-        await asyncio.wait([host._reading], timeout=60.0)
-        assert writer.transport.abort.called
-
-    asyncio.run(course())
+    reader = asyncio.StreamReader()
+    p2p.call_binary_stream_handler = AsyncMock(return_value=(None, reader, writer))
+    host = HostConnection(p2p, Mock(hello=lambda: HELLO), SETTINGS, Mock())
+    reader.feed_data(message(HELLO))
+    ask = asyncio.create_task(host.ask(Kind.PING))
+    async with within(60.0):
+        while host.requests == 0 and not ask.done():
+            await asyncio.sleep(0)
+    reader.feed_data(message(Answer(1)))
+    assert await ask == (Answer(1), b"")
+    assert not writer.transport.abort.called
+    reader.feed_data(message(Answer(number)))
+    assert host._reading is not None
+    await asyncio.wait([host._reading], timeout=60.0)
+    assert writer.transport.abort.called

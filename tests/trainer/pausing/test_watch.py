@@ -8,7 +8,6 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from tests.support.virtual_time import in_virtual_time
 from tests.trainer.pausing.conftest import Kernel
 from tests.trainer.pausing.desktop import Desktop, needs_bus
 from trainer.pausing.decision import Cause, Facts, Pause
@@ -50,34 +49,31 @@ class Trainer:
                 self.batches += 1
 
 
-def after(machine: Machine, wishes: Wishes, change: Callable[[], None], undo: Callable[[], None], layers: int) -> None:
+async def after(
+    machine: Machine, wishes: Wishes, change: Callable[[], None], undo: Callable[[], None], layers: int
+) -> None:
     """Something happens at many moments, and each time the trainer pauses soon, and goes on when it is over."""
-
-    async def course() -> None:
-        watch = PauseWatch(wishes, machine.facts, clock=asyncio.get_running_loop().time, now=lambda: NOON)
-        trainer = Trainer(watch, layers, 0.4)
-        tasks = [asyncio.ensure_future(trainer.look()), asyncio.ensure_future(trainer.train())]
-        for moment in range(10):
-            await asyncio.sleep(7.0 + moment * 0.13)
-            assert trainer.computes
-            batches = trainer.batches
-            change()
-            await asyncio.sleep(SOON)
-            assert not trainer.computes
-            await asyncio.sleep(60.0)
-            assert not trainer.computes and trainer.batches <= batches + SOON / 0.4
-            undo()
-            await asyncio.sleep(SOON)
-            assert trainer.computes
-        for task in tasks:
-            task.cancel()
-
-    in_virtual_time(course)
+    watch = PauseWatch(wishes, machine.facts, clock=asyncio.get_running_loop().time, now=lambda: NOON)
+    trainer = Trainer(watch, layers, 0.4)
+    tasks = [asyncio.ensure_future(trainer.look()), asyncio.ensure_future(trainer.train())]
+    for moment in range(10):
+        await asyncio.sleep(7.0 + moment * 0.13)
+        assert trainer.computes
+        batches = trainer.batches
+        change()
+        await asyncio.sleep(SOON)
+        assert not trainer.computes
+        await asyncio.sleep(60.0)
+        assert not trainer.computes and trainer.batches <= batches + SOON / 0.4
+        undo()
+        await asyncio.sleep(SOON)
+        assert trainer.computes
+    assert not any(task.done() for task in tasks)
 
 
 @needs_bus
 @pytest.mark.parametrize("layers", [1, 20], ids=["short batches", "batches of eight seconds"])
-def test_somebody_comes_back_to_the_desktop(desktop: Desktop, kernel: Kernel, layers: int) -> None:
+async def test_somebody_comes_back_to_the_desktop(desktop: Desktop, kernel: Kernel, layers: int) -> None:
     wishes = Wishes(when("idle"))
     machine = Machine(wishes, idleness=LinuxIdleness(kernel.devices, lambda: UNIX))
     for terminal in kernel.devices.rglob("*"):
@@ -92,12 +88,12 @@ def test_somebody_comes_back_to_the_desktop(desktop: Desktop, kernel: Kernel, la
         desktop.log_in(IdleHint=True, IdleSinceHint=int((UNIX - 301) * 1e6))
 
     goes()
-    after(machine, wishes, comes, goes, layers)
+    await after(machine, wishes, comes, goes, layers)
 
 
 @pytest.mark.skipif(not psutil.LINUX, reason="these are Linux's interfaces")
 @pytest.mark.parametrize("layers", [1, 20], ids=["short batches", "batches of eight seconds"])
-def test_the_charger_is_pulled(kernel: Kernel, layers: int) -> None:
+async def test_the_charger_is_pulled(kernel: Kernel, layers: int) -> None:
     wishes = Wishes(on_metered=True)
     kernel.has_battery(in_use=False)
 
@@ -107,7 +103,7 @@ def test_the_charger_is_pulled(kernel: Kernel, layers: int) -> None:
     def plugged() -> None:
         kernel.has_battery(in_use=False)
 
-    after(Machine(wishes), wishes, pulled, plugged, layers)
+    await after(Machine(wishes), wishes, pulled, plugged, layers)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -103,6 +103,21 @@ class Village:
             self.disks[me.session] = disk
         self.introduce()
         return shell
+
+    async def begin(
+        self, *, names: Iterable[str] = ("asha", "bela", "chand"), steps: int = -1, overlap: bool = False
+    ) -> Shell:
+        """The coordinator, once it and trainers have begun a run and made so many steps."""
+        coordinator = self.add("coordinator", begins=True)
+        for name in names:
+            self.train(self.add(name), overlap=overlap)
+        await self.until(lambda: len(self.entries) > steps)
+        return coordinator
+
+    async def more_steps(self, steps: int, seconds: float = 600.0) -> None:
+        """Let so many more be made."""
+        goal = self.newest.step + steps
+        await self.until(lambda: self.newest.step >= goal, seconds)
 
     @property
     def newest(self) -> Header:
@@ -218,13 +233,6 @@ class Village:
         await shell.stop()
         for other in self.shells.values():
             other.lost(session)
-
-    async def end(self) -> None:
-        """Stop all."""
-        for task in self.trainers.values():
-            task.cancel()
-        for shell in self.shells.values():
-            await shell.stop()
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """A host in virtual time, and what is around it: a directory, and peers that have states."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +24,6 @@ from experts.remote.service import NOTHING_NEWER
 from experts.remote.wire import Answer, Kind, Part, Result
 from swarm import clock
 from swarm.access.notices import Notices
-from tests.support.virtual_time import in_virtual_time
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=4)
 A, B, C, D = (0, 0), (0, 1), (1, 0), (1, 1)
@@ -133,15 +132,6 @@ class Scene:
         files = StateFiles(self.folder, SETTINGS)
         files.load()
         return files.versions
-
-    def play(self, course: Callable[[], Awaitable[None]]) -> None:
-        """Start the host, and do the rest."""
-
-        async def all_of_it() -> None:
-            await self.hosting.start()
-            await course()
-
-        in_virtual_time(all_of_it)
 
 
 @pytest.fixture
