@@ -72,6 +72,9 @@ class Service:
         return self.client.post(f"/api/admin/{order}", json=body, headers=headers)
 
 
+Serve = Callable[..., Service]
+
+
 @pytest.fixture(scope="session")
 def public_keys() -> list[bytes]:
     return [RSAPrivateKey().get_public_key().to_bytes() for _ in range(2)]
@@ -130,9 +133,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def serve(
-    tmp_path: Path, ledger: Ledger, public_keys: list[bytes], our_fingerprint: Fingerprint
-) -> Iterator[Callable[..., Service]]:
+def serve(tmp_path: Path, ledger: Ledger, public_keys: list[bytes], our_fingerprint: Fingerprint) -> Iterator[Serve]:
     """`serve(users=["asha"])` starts the service of a run with this access; a second one goes on in its folder."""
     state, tokenizer = tmp_path / "state", tmp_path / "tokenizer"
     tokenizer.mkdir()
@@ -178,3 +179,15 @@ def serve(
     for service in open_services:
         service.client.close()
         threading.Thread(target=service.server.stop).start()  # it takes a moment for which nobody has to wait
+
+
+@pytest.fixture
+def service(serve: Serve) -> Service:
+    """That of an open run."""
+    return serve(open=True)
+
+
+@pytest.fixture
+def client(service: Service) -> httpx.Client:
+    """That talks to it."""
+    return service.client

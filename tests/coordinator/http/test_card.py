@@ -1,9 +1,9 @@
 """The card to share: what it says, that it is only an image, and that names fit."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import httpx
 import pytest
 
 from coordinator.http.card import CURVE_BOTTOM, CURVE_TOP, LEFT, RIGHT, Facts, card, fitted, initial, placed
@@ -11,11 +11,9 @@ from coordinator.http.routes.people import card_language
 from coordinator.ledger.ledger import Ledger
 from dashboard.language import NAMES
 from swarm.language import NAMES as OF_CARDS
-from tests.coordinator.http.conftest import Service
 from tests.coordinator.http.routes.test_people import add
 from tests.recorded_month.people import AWKWARD
 
-Serve = Callable[..., Service]
 SVG = "{http://www.w3.org/2000/svg}"
 TAGS = {SVG + tag for tag in ("svg", "title", "rect", "circle", "text", "clipPath", "path", "g")}
 FACTS = Facts(
@@ -78,9 +76,9 @@ def test_a_long_text_gets_smaller_and_then_shorter() -> None:
 
 
 @pytest.mark.parametrize("user", AWKWARD)
-def test_a_name_of_any_kind_is_text_on_a_card(serve: Serve, ledger: Ledger, user: str) -> None:
+def test_a_name_of_any_kind_is_text_on_a_card(client: httpx.Client, ledger: Ledger, user: str) -> None:
     add(ledger, user, 1_234_567)
-    answer = serve(open=True).client.get("/api/card.svg", params={"user": user})
+    answer = client.get("/api/card.svg", params={"user": user})
     assert answer.headers["content-type"].startswith("image/svg+xml")
     assert answer.headers["cache-control"] == "public, max-age=60"
     assert answer.headers["content-security-policy"] == "default-src 'none'"
@@ -92,8 +90,7 @@ def test_a_name_of_any_kind_is_text_on_a_card(serve: Serve, ledger: Ledger, user
     assert "1.2M" in shown and "test-run" in shown
 
 
-def test_a_card_is_in_the_language_that_is_asked_for_or_the_runs(serve: Serve) -> None:
-    client = serve(open=True).client
+def test_a_card_is_in_the_language_that_is_asked_for_or_the_runs(client: httpx.Client) -> None:
     assert "নমুনা" in client.get("/api/card.svg", params={"user": "asha", "lang": "bn-BD"}).text
     assert client.get("/api/card.svg", params={"user": "nobody"}).status_code == 404
     assert client.get("/api/card.svg", params={"user": "asha", "lang": "x" * 41}).status_code == 422

@@ -5,7 +5,6 @@ import base64
 import contextlib
 import json
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,10 +23,8 @@ from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed, renewa
 from swarm.access.passes import check_pass, load_authority, read_pass
 from swarm.access.user_names import COORDINATOR
 from swarm.identity import load_identity, peer_id_of
-from tests.coordinator.http.conftest import Service, as_peer
+from tests.coordinator.http.conftest import Serve, Service, as_peer
 from tests.support.hub.stand_in import HubStandIn
-
-Serve = Callable[..., Service]
 
 
 class Peer:
@@ -131,8 +128,8 @@ def test_another_name_than_the_hubs_is_not_renewed(asha: Peer):
         assert asha.refusal(shown=shown.to_bytes()) == "not_allowed"
 
 
-def test_where_the_run_is_open_a_chosen_name_stays(serve: Serve, public_keys: list[bytes]):
-    boat = Peer(serve(open=True), public_keys[0], name="boat")
+def test_where_the_run_is_open_a_chosen_name_stays(service: Service, public_keys: list[bytes]):
+    boat = Peer(service, public_keys[0], name="boat")
     answer = boat.renew(name="asha")
     assert isinstance(answer, Renewed) and answer.user == "~boat"
     boat.service.context.notices.ban("~boat")
@@ -148,9 +145,8 @@ def test_junk_and_too_many_attempts_are_refused(asha: Peer):
     assert asha.refusal() == "too_many"
 
 
-def test_over_real_libp2p(serve: Serve, tmp_path: Path):
+def test_over_real_libp2p(service: Service, tmp_path: Path):
     """Two daemons; the trainer's one says who calls."""
-    service = serve(open=True)
     identity = load_identity(tmp_path / "trainer.key")
     boat = Peer(service, identity.private_key.get_public_key().to_bytes(), name="boat")
     body = _json(boat.joining | {"pass": base64.b64encode(boat.shown).decode()})

@@ -1,6 +1,6 @@
 import gc
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 
@@ -8,11 +8,9 @@ import pytest
 
 from coordinator.access.hub_identity import Hub, HubUser
 from swarm.access.join_messages import Refused
-from tests.coordinator.http.conftest import Service
+from tests.coordinator.http.conftest import Serve
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import PATIENCE
-
-Serve = Callable[..., Service]
 
 
 def reachable(root: object) -> Iterator[object]:

@@ -3,7 +3,6 @@
 import signal
 import socket
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -53,10 +52,7 @@ def test_a_port_in_use_and_a_foreign_host_are_one_line() -> None:
             Server(FastAPI(), host, 0)
 
 
-def test_a_request_that_does_not_arrive_is_given_up(
-    serve: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = serve(open=True)
+def test_a_request_that_does_not_arrive_is_given_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         monkeypatch.context() as for_now,
         socket.create_connection(("127.0.0.1", service.server.port), PATIENCE) as slow,
@@ -79,8 +75,7 @@ class Held:
     waits: bool = True
 
 
-def test_a_thousand_silent_sockets_of_one_address_shut_out_nobody(serve: Callable[..., Service]) -> None:
-    service = serve(open=True)
+def test_a_thousand_silent_sockets_of_one_address_shut_out_nobody(service: Service) -> None:
     with crowd_at(Crowd("127.0.0.1", service.server.port, ATTACKER)):
         for number in range(20):  # each by a connection of its own, which the others could keep out
             assert service.client.get("/healthz").status_code == 200

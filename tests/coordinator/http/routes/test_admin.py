@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,10 +10,9 @@ from coordinator.ledger.rounds import LOSS, Flag
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.state_folder import EVIDENCE
 from swarm.errors import SwarmError
-from tests.coordinator.http.conftest import Service
+from tests.coordinator.http.conftest import Serve, Service
 from tests.support.hub.stand_in import HubStandIn
 
-Serve = Callable[..., Service]
 ORDERS = {
     "ban": {"name": "asha"},
     "unban": {"name": "asha"},
@@ -27,8 +25,7 @@ ORDERS = {
 }
 
 
-def test_orders_need_the_key(serve: Serve) -> None:
-    service = serve(open=True)
+def test_orders_need_the_key(service: Service) -> None:
     key = service.context.admin_key
     for order, body in ORDERS.items():
         path, before = f"/api/admin/{order}", service.context.notices.decisions
@@ -74,32 +71,28 @@ def test_orders_count_at_once_and_survive_a_restart(serve: Serve, hub_stand_in: 
     assert again.join(asha).status_code == 200
 
 
-def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(serve: Serve, hub_stand_in: HubStandIn) -> None:
-    service = serve(open=True)
+def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(service: Service, hub_stand_in: HubStandIn) -> None:
     assert service.join(hub_stand_in.add("BoatMan")).status_code == 200
     assert service.admin("ban", name="boatman").json()["banned"] == ["BoatMan", "boatman"]
     assert service.admin("ban", name="ASHA").json()["banned"] == ["ASHA", "BoatMan", "asha", "boatman"]  # of the ledger
     assert service.admin("unban", name="BOATMAN").json()["banned"] == ["ASHA", "asha"]
 
 
-def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) -> None:
-    service = serve(open=True)
+def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(service: Service) -> None:
     answer = service.admin("restore", step=7)
     assert (answer.status_code, answer.json()["error"]) == (422, "malformed")
     assert "no whole checkpoint of global step 7; there are: none" in answer.json()["message"]
     assert service.client.post("/api/admin/restore", json={"step": 7}).status_code == 401
 
 
-def test_one_whom_an_audit_has_shut_out_comes_back_with_the_machine(serve: Serve) -> None:
-    service = serve(open=True)
+def test_one_whom_an_audit_has_shut_out_comes_back_with_the_machine(service: Service) -> None:
     notices = service.context.notices
     service.context.ledger.rounds.write([], [Flag(LOSS, "~Eve", "peer-e", 4, "works against the others")], now=50.0)
     notices.ban("~Eve", "peer-e", "~bo", "peer-b")
     assert service.admin("unban", name="~eve").json()["banned"] == ["peer-b", "~bo"]
 
 
-def test_names_with_joiners_are_banned_and_emoji_announced(serve: Serve) -> None:
-    service = serve(open=True)
+def test_names_with_joiners_are_banned_and_emoji_announced(service: Service) -> None:
     name, text = "~র‍্যাঁদা می‌خواهم", "Thank you 👩‍🔬"
     assert service.admin("ban", name=name).json()["banned"] == [name]
     assert service.admin("unban", name=name).json()["banned"] == []
@@ -107,17 +100,15 @@ def test_names_with_joiners_are_banned_and_emoji_announced(serve: Serve) -> None
 
 
 def test_a_ban_ends_while_the_ledger_is_away_but_machines_are_left(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = serve(open=True)
     service.admin("ban", name="~eve")
     monkeypatch.setattr(service.context.ledger.rounds, "flags", Mock(side_effect=LedgerError("the disk is full")))
     assert service.admin("unban", name="~eve").status_code == 503
     assert not service.context.notices.decisions.banned
 
 
-def test_malformed_orders_are_refused(serve: Serve) -> None:
-    service = serve(open=True)
+def test_malformed_orders_are_refused(service: Service) -> None:
     malformed: dict[str, list[dict[str, Any]]] = {
         "restore": [{"step": -1}, {"step": "last"}],
         "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}, {"name": "a\u202eb"}],
@@ -148,8 +139,7 @@ def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["decisions", "flags", "evidence?name=~eve", "evidence?name=peer-e"])
-def test_what_is_decided_and_known_is_for_the_organizer_alone(serve: Serve, what: str) -> None:
-    service = serve(open=True)
+def test_what_is_decided_and_known_is_for_the_organizer_alone(service: Service, what: str) -> None:
     path, key = f"/api/admin/{what}", {"Authorization": f"Bearer {service.context.admin_key}"}
     nothing = {"banned": [], "allowed": [], "announcement": "", "paused": False, "stopped": False}
     for headers in ({}, {"Authorization": "Bearer no"}):

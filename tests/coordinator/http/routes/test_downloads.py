@@ -3,16 +3,14 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable
 
+import httpx
 import nbformat
 
 from coordinator.http.badges import plain
 from coordinator.join_script.script import CONSTRAINTS, SCRIPT
 from coordinator.notebook.wheel import this_program
-from tests.coordinator.http.conftest import Service
-
-Serve = Callable[..., Service]
+from tests.coordinator.http.conftest import Serve
 
 
 def test_the_notebook_is_served_with_the_link_by_which_one_has_come(serve: Serve) -> None:
@@ -53,8 +51,7 @@ def test_where_a_release_has_it_is_told_by_the_releaser(serve: Serve) -> None:
     assert serve(open=True, notebook_at_hub=lambda: link).client.get("/api/run").json()["notebook_at_hub"] == link
 
 
-def test_the_program_is_the_one_that_the_notebook_pins(serve: Serve) -> None:
-    client = serve(open=True).client
+def test_the_program_is_the_one_that_the_notebook_pins(client: httpx.Client) -> None:
     program = this_program()
     answer = client.get(f"/program/{program.file_name}")
     assert hashlib.sha256(answer.content).hexdigest() == program.sha256

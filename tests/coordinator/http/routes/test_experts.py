@@ -15,10 +15,9 @@ from coordinator.ledger.ledger import Ledger
 from experts.directory.assignment import Holdings
 from experts.directory.records import Listed
 from experts.versions import rolled_back
-from tests.coordinator.http.conftest import Service, make_run
+from tests.coordinator.http.conftest import Serve, make_run
 from tests.recorded_month.hosting import hosts, peer_of, with_experts
 
-Serve = Callable[..., Service]
 Ask = Callable[[str], Any]
 
 

@@ -1,5 +1,4 @@
 import base64
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,11 +13,9 @@ from swarm.access.passes import check_pass, read_pass
 from swarm.identity import peer_id_of
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import Fingerprint
-from tests.coordinator.http.conftest import ADDRESS, OURS, Service, as_peer
+from tests.coordinator.http.conftest import ADDRESS, OURS, Serve, Service, as_peer
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import PATIENCE, wait_until
-
-Serve = Callable[..., Service]
 
 
 def test_a_listed_user_gets_a_pass_for_their_peer_and_the_manifest(
@@ -62,29 +59,25 @@ def test_who_may_come_in_under_each_kind_of_access(serve: Serve, hub_stand_in: H
     assert mixed.join(name="  asha   of the river ").json()["user"] == "~asha of the river"
 
 
-def test_a_name_that_is_none_is_malformed(serve: Serve) -> None:
-    service = serve(open=True)
+def test_a_name_that_is_none_is_malformed(service: Service) -> None:
     odd = ("#coordinator", "~asha", " ~asha", "a\nb", "a\x00b", "\u200d", "a\u202eb", "a\u2028b", "x" * 41)
     for name in (None, "", "   ", *odd):
         assert service.refusal(name=name)[:2] == (422, "malformed"), name
 
 
-def test_names_in_other_scripts_are_names(serve: Serve) -> None:
-    service = serve(open=True)
+def test_names_in_other_scripts_are_names(service: Service) -> None:
     for name in ("আশা", "ক্‌ষ", "Ana María", "👩‍🚀"):
         assert service.join(name=name).json()["user"] == "~" + name
 
 
-def test_a_peer_id_belongs_to_its_key(serve: Serve, public_keys: list[bytes]) -> None:
-    service = serve(open=True)
+def test_a_peer_id_belongs_to_its_key(service: Service, public_keys: list[bytes]) -> None:
     other = as_peer(public_keys[1])
     assert service.refusal(name="asha", peer_id=other["peer_id"])[:2] == (422, "malformed")
     assert service.refusal(name="asha", public_key=base64.b64encode(b"no key").decode())[:2] == (422, "malformed")
     assert service.refusal(name="asha", public_key="%%%")[:2] == (422, "malformed")
 
 
-def test_another_version_is_refused(serve: Serve) -> None:
-    service = serve(open=True)
+def test_another_version_is_refused(service: Service) -> None:
     major, minor, _ = OURS.split(".", 2)
     assert service.join(name="asha", version=f"{major}.{minor}.99").status_code == 200
     status, error, message = service.refusal(name="asha", version=f"{major}.{int(minor) + 1}.0")
@@ -93,8 +86,7 @@ def test_another_version_is_refused(serve: Serve) -> None:
     assert service.refusal(name="asha", version="newest")[:2] == (422, "malformed")
 
 
-def test_other_settings_are_refused_with_the_fields_named(serve: Serve, our_fingerprint: Fingerprint) -> None:
-    service = serve(open=True)
+def test_other_settings_are_refused_with_the_fields_named(service: Service, our_fingerprint: Fingerprint) -> None:
     ours = dict(our_fingerprint.values)
     assert service.join(name="asha", fingerprint=ours).status_code == 200
     changed = ours | {"model.hidden_size": "2\n3", "tokenizer": '"' + "b" * 500 + '"'}
@@ -105,8 +97,7 @@ def test_other_settings_are_refused_with_the_fields_named(serve: Serve, our_fing
     assert many[0] == 409 and len(many[2]) < 1000
 
 
-def test_a_pause_is_for_newcomers_and_a_stop_for_all(serve: Serve, our_fingerprint: Fingerprint) -> None:
-    service = serve(open=True)
+def test_a_pause_is_for_newcomers_and_a_stop_for_all(service: Service, our_fingerprint: Fingerprint) -> None:
     service.context.notices.pause()
     paused = service.join(name="asha")
     assert (paused.status_code, paused.json()["error"]) == (503, "paused")
@@ -121,8 +112,7 @@ def test_a_pause_is_for_newcomers_and_a_stop_for_all(serve: Serve, our_fingerpri
     assert service.refusal(name="asha")[:2] == (410, "finished")
 
 
-def test_the_banned_stay_out_by_name_and_by_peer(serve: Serve, hub_stand_in: HubStandIn) -> None:
-    service = serve(open=True)
+def test_the_banned_stay_out_by_name_and_by_peer(service: Service, hub_stand_in: HubStandIn) -> None:
     token = hub_stand_in.add("Asha")
     service.context.notices.ban("asha")
     status, error, message = service.refusal(token)
@@ -192,16 +182,15 @@ def test_a_second_time_the_hub_is_not_asked(serve: Serve, hub_stand_in: HubStand
     ("body", "status"),
     [(b"{", 422), (b"", 422), (b"[]", 422), (b"\xff\xfe", 422), (b"[" * 60_000, 422), (b"x" * 65_537, 413)],
 )
-def test_a_malformed_body_is_refused_in_one_line(serve: Serve, body: bytes, status: int) -> None:
-    service, headers = serve(open=True), {"Content-Type": "application/json"}
+def test_a_malformed_body_is_refused_in_one_line(service: Service, body: bytes, status: int) -> None:
+    headers = {"Content-Type": "application/json"}
     for content in (body, iter([body])):  # with its length announced, and without
         answer = service.client.post("/api/join", content=content, headers=headers)
         assert (answer.status_code, answer.json()["error"]) == (status, "malformed")
         assert "\n" not in answer.json()["message"]
 
 
-def test_what_was_sent_is_not_repeated(serve: Serve) -> None:
-    service = serve(open=True)
+def test_what_was_sent_is_not_repeated(service: Service) -> None:
     for changes in ({"peer_id": ["hf_secret"]}, {"name": {"hf_secret": "hf_secret"}}, {"fingerprint": "hf_secret"}):
         assert "hf_secret" not in service.refusal(**changes)[2]
 
@@ -235,8 +224,7 @@ def test_a_user_has_attempts_of_their_own(serve: Serve, hub_stand_in: HubStandIn
     assert service.join(hub_stand_in.add("boat")).status_code == 200
 
 
-def test_an_error_of_ours_is_one_line(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    service = serve(open=True)
+def test_an_error_of_ours_is_one_line(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     service.step[:] = []
     answer = service.join(name="asha")
     assert (answer.status_code, answer.json()["error"]) == (500, "unavailable")

@@ -1,7 +1,6 @@
 """How the run went, and what is expected of it, as the service tells it."""
 
-from collections.abc import Callable
-
+import httpx
 import pytest
 
 from coordinator.http.routes.learning import planned_rates
@@ -12,8 +11,6 @@ from coordinator.ledger.ingest import Contribution, SessionReport
 from coordinator.ledger.ledger import Ledger
 from swarm.run_file import OptimizerSection
 from tests.coordinator.http.conftest import Service
-
-Serve = Callable[..., Service]
 
 
 def hour(steps: int, seconds: float = 3600.0) -> LastHourAnswer:
@@ -56,8 +53,7 @@ def contribute(ledger: Ledger, user: str, step: int, now: float) -> None:
     )
 
 
-def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(serve: Serve, ledger: Ledger) -> None:
-    service = serve(open=True)
+def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(service: Service, ledger: Ledger) -> None:
     context, history = service.context, ledger.history
     began = 4_000_000_000.0  # long after what the ledger has counted already
 
@@ -92,7 +88,7 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
     assert told(began + 4100)["finish"] is None
 
 
-def test_history_is_the_whole_run_in_few_points(serve: Serve, ledger: Ledger) -> None:
+def test_history_is_the_whole_run_in_few_points(client: httpx.Client, ledger: Ledger) -> None:
     ledger.record_evaluation(
         4,
         1000.0,
@@ -103,7 +99,6 @@ def test_history_is_the_whole_run_in_few_points(serve: Serve, ledger: Ledger) ->
         now=1200.0,
     )
     ledger.history.note_minute(averaging_seconds=2.5, now=1100.0)
-    client = serve(open=True).client
     history = client.get("/api/history").json()
     assert set(history) == {"steps", "evaluations", "minutes", "learning_rate"}
     assert [(one["step"], one["samples"], one["peers"], one["loss"]) for one in history["steps"]] == [
@@ -132,11 +127,11 @@ def test_the_planned_learning_rate_rises_falls_and_ends_at_zero() -> None:
     assert rates[-1].rate == 0.0
 
 
-def test_what_the_model_puts_for_masks_is_told_oldest_first(serve: Serve, ledger: Ledger) -> None:
+def test_what_the_model_puts_for_masks_is_told_oldest_first(client: httpx.Client, ledger: Ledger) -> None:
     for step, word in ((8, "sea"), (4, "the")):
         guesses = ((word, 0.5), ("<i>boat", 0.25))
         ledger.history.record_fills(step, [FilledSentence.of("To the [MASK].", guesses)], now=1000.0 + step)
-    first, second = serve(open=True).client.get("/api/fills").json()
+    first, second = client.get("/api/fills").json()
     assert (first["step"], first["time"], second["step"]) == (4, 1004.0, 8)
     assert second["sentences"] == [
         {

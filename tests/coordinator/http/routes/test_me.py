@@ -14,10 +14,9 @@ from swarm import clock
 from swarm.access.key_messages import FRESH_FOR, KeyRequest
 from swarm.access.passes import load_authority
 from swarm.identity import load_identity
-from tests.coordinator.http.conftest import Service
+from tests.coordinator.http.conftest import Serve, Service
 from tests.support.hub.stand_in import HubStandIn
 
-Serve = Callable[..., Service]
 Report = Callable[..., SessionReport]
 KEY = "/api/me/key"
 
@@ -54,8 +53,7 @@ def test_a_hub_user_has_a_key_for_all_machines(serve: Serve, hub_stand_in: HubSt
     assert service.client.post(KEY).json()["error"] == "token_missing"
 
 
-def test_a_machine_has_a_key_for_itself(serve: Serve, identity: Path, report: Report) -> None:
-    service = serve(open=True)
+def test_a_machine_has_a_key_for_itself(service: Service, identity: Path, report: Report) -> None:
     request = sign_request(identity, "test-run", clock.now())
     unknown = ask(service, request)
     assert (unknown.status_code, unknown.json()["error"]) == (403, "not_allowed")
@@ -69,9 +67,8 @@ def test_a_machine_has_a_key_for_itself(serve: Serve, identity: Path, report: Re
 
 @pytest.mark.parametrize("fault", ["run", "old", "future", "signature", "another's public key"])
 def test_a_request_that_the_machine_has_not_signed_now_is_refused(
-    serve: Serve, identity: Path, public_keys: list[bytes], report: Report, fault: str
+    service: Service, identity: Path, public_keys: list[bytes], report: Report, fault: str
 ) -> None:
-    service = serve(open=True)
     service.context.ledger.record([report("c", user="~asha", peer_id=str(load_identity(identity).peer_id))])
     late = {"old": -FRESH_FOR - 1, "future": FRESH_FOR + 60}.get(fault, 0.0)
     request = sign_request(identity, "other-run" if fault == "run" else "test-run", clock.now() + late)
@@ -84,8 +81,7 @@ def test_a_request_that_the_machine_has_not_signed_now_is_refused(
     assert (refused.status_code, refused.json()["error"]) == (422, "malformed")
 
 
-def test_keys_that_are_not_good(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = serve(open=True)
+def test_keys_that_are_not_good(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = service.context.authority, load_authority(tmp_path / "other.key")
     good, _ = issue_key(ours, "test-run", "asha", None)
     for bad in (
@@ -114,8 +110,7 @@ def test_asking_for_keys_is_limited_and_uses_up_no_attempt_to_join(serve: Serve)
     assert "too many requests for a key" in service.client.post(KEY).json()["message"]
 
 
-def test_requests_with_a_key_are_limited_by_its_holder(serve: Serve) -> None:
-    service = serve(open=True)
+def test_requests_with_a_key_are_limited_by_its_holder(service: Service) -> None:
     asha, boat = (issue_key(service.context.authority, "test-run", user, None)[0] for user in ("asha", "boat"))
     assert {whose(service, asha)[0] for _ in range(REQUESTS)} == {200}
     refused = service.client.get("/api/me", headers={"Authorization": f"Bearer {asha}"})

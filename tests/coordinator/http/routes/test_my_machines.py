@@ -17,9 +17,8 @@ from swarm import clock
 from swarm.access.passes import Authority, load_authority
 from swarm.access.pause_messages import PAUSE_ORDER, Doing
 from swarm.identity import peer_id_of
-from tests.coordinator.http.conftest import Service
+from tests.coordinator.http.conftest import Serve, Service
 
-Serve = Callable[..., Service]
 Report = Callable[..., SessionReport]
 MACHINES = "/api/me/machines"
 
@@ -92,9 +91,9 @@ def test_a_machine_goes_on_that_the_ledger_does_not_know_any_more(serve: Serve, 
 
 
 def test_nobody_pauses_the_machine_of_somebody_else(
-    serve: Serve, report: Report, peers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, report: Report, peers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, (hers, his) = serve(open=True), peers
+    hers, his = peers
     service.context.ledger.record([report("c", user="~asha", peer_id=hers), report("d", user="~asha", peer_id=his)])
     service.context.ledger.record([report("e", user="boat", peer_id="12D3KooWBoat")])
     for key in (

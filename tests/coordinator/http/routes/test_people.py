@@ -1,10 +1,10 @@
 """People and machines, as the service tells of them; names that others chose stay text."""
 
 import json
-from collections.abc import Callable
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import httpx
 import pytest
 from markdown_it import MarkdownIt
 
@@ -15,7 +15,6 @@ from coordinator.state_folder import UNNAMED
 from tests.coordinator.http.conftest import Service
 from tests.recorded_month.people import AWKWARD
 
-Serve = Callable[..., Service]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -54,8 +53,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
-    client = serve(open=True).client
+def test_a_page_about_a_person(client: httpx.Client, ledger: Ledger) -> None:
     person = client.get("/api/person", params={"user": "~boat"}).json()
     assert (person["user"], person["verified"], person["rank"], person["samples"]) == ("~boat", False, 2, 16)
     assert (person["share"], person["present"], person["first_seen"]) == (0.2, False, 1000.0)
@@ -71,8 +69,7 @@ def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("path", ["person", "badge.svg", "card.svg"])
-def test_nobody_of_that_name(serve: Serve, path: str) -> None:
-    client = serve(open=True).client
+def test_nobody_of_that_name(client: httpx.Client, path: str) -> None:
     for user in ("nobody", "BOAT", "~", "a/../b"):
         answer = client.get(f"/api/{path}", params={"user": user})
         assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
@@ -82,9 +79,8 @@ def test_nobody_of_that_name(serve: Serve, path: str) -> None:
 
 
 @pytest.mark.parametrize("user", AWKWARD)
-def test_a_name_of_any_kind_has_a_page_and_a_badge(serve: Serve, ledger: Ledger, user: str) -> None:
+def test_a_name_of_any_kind_has_a_page_and_a_badge(client: httpx.Client, ledger: Ledger, user: str) -> None:
     add(ledger, user, 1_234_567)
-    client = serve(open=True).client
     assert client.get("/api/person", params={"user": user}).json()["user"] == user
     answer = client.get("/api/badge.svg", params={"user": user})
     assert answer.headers["content-type"].startswith("image/svg+xml")
@@ -123,9 +119,9 @@ def test_counts_are_short(count: int, shown: str) -> None:
     assert readable(count) == shown
 
 
-def test_thanks_are_for_everybody_who_brought_something(serve: Serve, ledger: Ledger) -> None:
+def test_thanks_are_for_everybody_who_brought_something(client: httpx.Client, ledger: Ledger) -> None:
     add(ledger, "idle", 0)
-    answer = serve(open=True).client.get("/api/thanks.md")
+    answer = client.get("/api/thanks.md")
     assert answer.headers["content-type"].startswith("text/markdown")
     page = Tags(MarkdownIt().render(answer.text))
     assert page.tags == ["h2", "p", "p", "a"]
@@ -134,8 +130,7 @@ def test_thanks_are_for_everybody_who_brought_something(serve: Serve, ledger: Le
     assert "asha,\n~boat" in page.text and "idle" not in page.text
 
 
-def test_who_does_not_want_to_be_named_is_counted_alone(serve: Serve) -> None:
-    service = serve(open=True)
+def test_who_does_not_want_to_be_named_is_counted_alone(service: Service) -> None:
     unnamed = service.context.folder / UNNAMED
     unnamed.write_text("@Asha\n")
     page = service.client.get("/api/thanks.md").text
@@ -164,11 +159,10 @@ def test_nobody_to_thank_yet() -> None:
     assert Tags(MarkdownIt().render(thanks("r", []))).text.startswith("Thanks\nNobody has contributed")
 
 
-def test_machines_tell_nobodys_name(serve: Serve, ledger: Ledger) -> None:
+def test_machines_tell_nobodys_name(client: httpx.Client, ledger: Ledger) -> None:
     add(ledger, "user-x", 4, country="BD")
     add(ledger, "user-y", 4, country="GB")
     add(ledger, "user-z", 4, country="GB")
-    client = serve(open=True).client
     machines = client.get("/api/machines").json()
     assert [(one["device"], one["sessions"], one["samples"]) for one in machines["devices"]] == [
         ("2 cores", 2, 80),

@@ -5,9 +5,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,10 +16,9 @@ from coordinator.http.routes.public import link
 from coordinator.http.schemas import Period
 from coordinator.notebook.wheel import this_program
 from swarm.access.notices import read_notices
-from tests.coordinator.http.conftest import Service, make_run, small_checkpoint
+from tests.coordinator.http.conftest import Serve, Service, make_run, small_checkpoint
 from tests.support.hub.stand_in import HubStandIn
 
-Serve = Callable[..., Service]
 PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices", "history", "fills", "machines")
 
 
@@ -121,8 +120,7 @@ def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: Hub
     assert "quiet-person" not in everything and "hidden-word" not in everything
 
 
-def test_a_leaderboard_is_of_a_day_a_week_or_the_run(serve: Serve) -> None:
-    client = serve(open=True).client
+def test_a_leaderboard_is_of_a_day_a_week_or_the_run(client: httpx.Client) -> None:
     leaders = {period: client.get(f"/api/leaderboard?period={period}").json() for period in ("day", "week", "run")}
     assert leaders["run"] == client.get("/api/leaderboard").json()
     assert [one["samples"] for one in leaders["run"]] == [64, 16]
@@ -136,9 +134,8 @@ def test_the_first_day_of_a_period(period: Period, day: int | None) -> None:
     assert first_day(period, today) == (today.replace(day=day) if day else None)
 
 
-def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path) -> None:
+def test_tokenizer_files_are_those_of_the_manifest(client: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hidden-word")
-    client = serve(open=True).client
     about = client.get("/api/run").json()["tokenizer"]
     for file in about:
         answer = client.get(f"/api/tokenizer/{file['name']}")
@@ -154,8 +151,7 @@ def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path)
         assert "hidden-word" not in answer.text
 
 
-def test_notices_are_signed_and_told_plainly(serve: Serve) -> None:
-    service = serve(open=True)
+def test_notices_are_signed_and_told_plainly(service: Service) -> None:
     service.context.notices.announce("Sunday at noon")
     service.context.notices.ban("12D3KooWSecretPeer")
     first, second = (service.client.get("/api/notices").json() for _ in range(2))
@@ -177,8 +173,7 @@ def metrics(service: Service) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_metrics_are_what_prometheus_reads(serve: Serve) -> None:
-    service = serve(open=True)
+def test_metrics_are_what_prometheus_reads(service: Service) -> None:
     service.join(name="boat")
     service.join(name="~boat")
     found = metrics(service)
@@ -206,8 +201,7 @@ def test_metrics_tell_the_age_of_the_newest_whole_checkpoint(serve: Serve) -> No
     assert found[("sahaj_checkpoint_age_seconds",)] == pytest.approx(2 * 3600, abs=30)
 
 
-def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytestconfig: pytest.Config) -> None:
-    service = serve(open=True)
+def test_operators_are_told_of_every_figure_and_of_no_other(service: Service, pytestconfig: pytest.Config) -> None:
     service.join(name="boat")
     small_checkpoint(service.context.checkpoints, 5, "2026-01-02T03:04:05+00:00")
     served = {name for name, *_ in metrics(service) if not name.endswith("_created")}
@@ -215,8 +209,7 @@ def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytest
     assert told == served
 
 
-def test_openapi_describes_the_answers(serve: Serve) -> None:
-    client = serve(open=True).client
+def test_openapi_describes_the_answers(client: httpx.Client) -> None:
     assert client.get("/docs").status_code == 200
     described = client.get("/openapi.json").json()
     for path in (*(f"/api/{one}" for one in PUBLIC), "/healthz"):
@@ -235,9 +228,8 @@ def test_openapi_describes_the_answers(serve: Serve) -> None:
 
 
 def test_a_ledger_that_fails_is_one_line_without_its_place(
-    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = serve(open=True)
     service.context.ledger.close()
     for file in (tmp_path / "state").glob("ledger.db*"):
         file.unlink()

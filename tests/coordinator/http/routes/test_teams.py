@@ -14,7 +14,6 @@ from coordinator.ledger.ingest import SessionReport
 from swarm.access.passes import load_authority
 from tests.coordinator.http.conftest import Service
 
-Serve = Callable[..., Service]
 Report = Callable[..., SessionReport]
 BOAT = "12D3KooWSecretPeerb"  # the machine of ~boat
 
@@ -50,8 +49,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_person_creates_joins_and_leaves_a_team(serve: Serve, report: Report) -> None:
-    service = serve(open=True)
+def test_a_person_creates_joins_and_leaves_a_team(service: Service, report: Report) -> None:
     assert mine(service, "asha").json() == {"user": "asha", "team": None}
     assert board(service) == []
     answer = mine(service, "asha", "POST", name="  River  people ", create=True)
@@ -77,8 +75,7 @@ def test_a_person_creates_joins_and_leaves_a_team(serve: Serve, report: Report) 
     assert service.client.get("/api/person", params={"user": "asha"}).json()["team"] is None
 
 
-def test_what_is_not_possible_is_said_in_a_line(serve: Serve) -> None:
-    service = serve(open=True)
+def test_what_is_not_possible_is_said_in_a_line(service: Service) -> None:
     mine(service, "asha", "POST", name="River", create=True)
     assert problem(mine(service, "bo", "POST", name="Sea")) == (404, "malformed")
     assert problem(mine(service, "bo", "POST", name="rIVER", create=True)) == (409, "malformed")
@@ -91,8 +88,7 @@ def test_what_is_not_possible_is_said_in_a_line(serve: Serve) -> None:
     assert problem(service.client.get("/api/teams", params={"period": "year"})) == (422, "malformed")
 
 
-def test_only_a_personal_key_of_this_run_changes_a_team(serve: Serve, tmp_path: Any) -> None:
-    service = serve(open=True)
+def test_only_a_personal_key_of_this_run_changes_a_team(service: Service, tmp_path: Any) -> None:
     other, _ = issue_key(load_authority(tmp_path / "other.key"), service.context.run.name, "asha", None)
     for headers in ({}, {"Authorization": f"Bearer {other}"}, {"Authorization": f"Bearer {service.context.admin_key}"}):
         for method, body in (("GET", None), ("POST", {"name": "River", "create": True}), ("DELETE", None)):
@@ -103,8 +99,7 @@ def test_only_a_personal_key_of_this_run_changes_a_team(serve: Serve, tmp_path: 
     assert board(service) == []
 
 
-def test_a_team_cannot_be_changed_all_the_time(serve: Serve) -> None:
-    service = serve(open=True)
+def test_a_team_cannot_be_changed_all_the_time(service: Service) -> None:
     mine(service, "bo", "POST", name="River", create=True)
     for number in range(CHANGES):
         answer = mine(service, "asha", *(["POST"] if number % 2 else ["DELETE"]), name="River")
@@ -115,8 +110,7 @@ def test_a_team_cannot_be_changed_all_the_time(serve: Serve) -> None:
     assert mine(service, "bo", "DELETE").status_code == 200  # others may
 
 
-def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve, report: Report) -> None:
-    service = serve(open=True)
+def test_who_joins_the_run_comes_into_the_team_that_they_name(service: Service, report: Report) -> None:
     mine(service, "asha", "POST", name="River", create=True)
     service.context.ledger.record([report("c", user="~boat", peer_id=service.peer["peer_id"], steps={9: (8, 5.0)})])
     answer = service.join(name="boat", team="rIver").json()
@@ -134,8 +128,7 @@ def test_who_joins_the_run_comes_into_the_team_that_they_name(serve: Serve, repo
     assert mine(service, "~boat").json()["team"]["name"] == "River"
 
 
-def test_a_self_chosen_name_has_a_team_by_a_machine_that_has_given_something(serve: Serve, report: Report) -> None:
-    service = serve(open=True)
+def test_a_self_chosen_name_has_a_team_by_a_machine_that_has_given_something(service: Service, report: Report) -> None:
     mine(service, "asha", "POST", name="River", create=True)
     mine(service, "~boat", "POST", name="River")
     other = issue_key(service.context.authority, service.context.run.name, "~boat", "another of that name")[0]
@@ -151,8 +144,7 @@ def test_a_self_chosen_name_has_a_team_by_a_machine_that_has_given_something(ser
     assert service.client.delete("/api/me/team", headers=headers).status_code == 200
 
 
-def test_an_organizer_renames_and_removes_teams(serve: Serve, report: Report) -> None:
-    service = serve(open=True)
+def test_an_organizer_renames_and_removes_teams(service: Service, report: Report) -> None:
     mine(service, "asha", "POST", name="River", create=True)
     service.context.ledger.record([report("c", user="asha", steps={9: (60, 5.0)})])
     service.context.notices.ban("asha")
@@ -167,8 +159,9 @@ def test_an_organizer_renames_and_removes_teams(serve: Serve, report: Report) ->
     assert service.client.get("/api/person", params={"user": "asha"}).json()["samples"] == 124
 
 
-def test_a_team_that_is_removed_while_it_is_looked_up_is_unknown(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = serve(open=True)
+def test_a_team_that_is_removed_while_it_is_looked_up_is_unknown(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine(service, "asha", "POST", name="River", create=True)
     teams = service.context.ledger.teams
     monkeypatch.setattr(teams, "board", Mock(side_effect=[teams.board(), []]))
