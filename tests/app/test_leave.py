@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -146,11 +147,8 @@ def test_that_saved_experts_may_be_the_only_copies_is_said(home: Path, folder: s
 
 
 def test_a_leave_that_was_interrupted_can_be_finished(home: Path, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(path: Path) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(leaving.shutil, "rmtree", interrupted)
+        patch.setattr(leaving.shutil, "rmtree", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             left(RIVER)
     assert left(RIVER)[-1].startswith("Removed 3 folders")

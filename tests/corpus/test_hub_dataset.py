@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow
 import pytest
@@ -71,10 +72,8 @@ def test_a_wrong_hub_source_ends_in_one_clear_line(hub_dataset: str, source: dic
 
 
 def test_a_hub_dataset_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_there(*args: object, **options: object) -> None:
-        raise datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' doesn't exist on the Hub")
-
-    monkeypatch.setattr(datasets, "load_dataset", not_there)
+    missing = datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' doesn't exist on the Hub")
+    monkeypatch.setattr(datasets, "load_dataset", Mock(side_effect=missing))
     with pytest.raises(DataError, match="a/b: no such dataset on the Hub"):
         next(iter(opened("a/b")))
 

@@ -5,6 +5,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -104,10 +105,7 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_left_out_and_the_others_are_m
 
 
 def test_a_gpu_without_room_is_one_line(pretrained: Path, entities: DataOptions, monkeypatch: pytest.MonkeyPatch):
-    def full(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-
-    monkeypatch.setattr(comparison, "fit", full)
+    monkeypatch.setattr(comparison, "fit", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
     with pytest.raises(ModelError, match=r"albert-nodi: --batch-size 8 does not fit.*smaller --batch-size or --max"):
         evaluate("ner", [str(pretrained)], entities, FAST)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
 
@@ -49,10 +50,14 @@ def platform_modules(folder: Path, secret: str) -> Path:
 
 
 @pytest.fixture
-def clean_modules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def clean_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Without those of platforms, but with a namespace to which others have added a folder already."""
     for name in list(sys.modules):
         if name == "google" or name.startswith(("google.colab", "kaggle_secrets")):
             monkeypatch.delitem(sys.modules, name)
+    google = ModuleType("google")
+    google.__path__ = [str(tmp_path / "google")]
+    monkeypatch.setitem(sys.modules, "google", google)
     return monkeypatch
 
 
@@ -75,9 +80,6 @@ def test_whose_machine_it_is(environment: dict[str, str], platform: str) -> None
 def test_the_token_comes_from_the_secrets_of_the_platform(
     platform: str, tmp_path: Path, clean_modules: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    google = ModuleType("google")  # a namespace, to which others have added a folder already
-    google.__path__ = [str(tmp_path / "google")]
-    clean_modules.setitem(sys.modules, "google", google)
     clean_modules.syspath_prepend(platform_modules(tmp_path, SECRET))
     assert kernel.find_token(platform, {}) == SECRET
     assert kernel.find_token(platform, {"HF_TOKEN": "hf_other"}) == "hf_other"
@@ -86,15 +88,8 @@ def test_the_token_comes_from_the_secrets_of_the_platform(
 
 @pytest.mark.parametrize(("platform", "problem"), [("colab", "SecretNotFoundError"), ("kaggle", "BackendError")])
 def test_a_secret_that_is_not_there_is_said_in_a_line(
-    platform: str,
-    problem: str,
-    tmp_path: Path,
-    clean_modules: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    platform: str, problem: str, tmp_path: Path, clean_modules: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    google = ModuleType("google")
-    google.__path__ = [str(tmp_path / "google")]
-    clean_modules.setitem(sys.modules, "google", google)
     clean_modules.syspath_prepend(platform_modules(tmp_path, ""))
     assert kernel.find_token(platform, {}) == ""
     assert capsys.readouterr().out.startswith(
@@ -188,11 +183,8 @@ def test_in_an_open_run_no_token_is_looked_for(
 def test_where_nobody_can_be_asked_a_line_says_where_to_put_the_token(
     problem: type[Exception], coordinator: Callable[[bool], str], picky: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(prompt: str) -> str:
-        raise problem
-
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.setattr(kernel.getpass, "getpass", refuse)
+    monkeypatch.setattr(kernel.getpass, "getpass", Mock(side_effect=problem))
     with pytest.raises(SystemExit, match="on Kaggle, add it under Add-ons, Secrets, with the name HF_TOKEN"):
         kernel.join(picky, coordinator(False))
 

@@ -5,6 +5,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -41,11 +42,8 @@ def test_a_file_is_written_and_replaced(tmp_path):
 def test_a_file_that_another_process_has_just_written_may_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ):
-    def no_links(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
     if not has_links:
-        monkeypatch.setattr(os, "link", no_links)
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(1, "Operation not permitted")))
     for content in ("first", "second"):
         write_file(tmp_path / "key", content, mode=0o600, replaces=False)
     assert (tmp_path / "key").read_text() == "first" and [path.name for path in tmp_path.iterdir()] == ["key"]
@@ -303,11 +301,7 @@ def test_what_cannot_be_closed_is_told_in_one_line(tmp_path: Path, monkeypatch: 
     tmp_path.chmod(0o755)
     for name in ("a", "b"):
         (tmp_path / name).write_text("")
-
-    def not_ours(path: Path, mode: int) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "chmod", not_ours)
+    monkeypatch.setattr(Path, "chmod", Mock(side_effect=PermissionError(1, "Operation not permitted")))
     problem = keep_private(tmp_path)
     assert problem is not None and "\n" not in problem
     assert f"{tmp_path}: others may read it (Operation not permitted), and 2 more" in problem and "--state" in problem

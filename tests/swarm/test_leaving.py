@@ -8,57 +8,42 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from swarm.errors import SwarmError
 from swarm.leaving import ask_to_leave, leaving_on_signal
 from tests.support.forked import start_function
 from tests.support.waiting import wait_until
 
-WHILE = 60.0  # seconds
-
-
-def test_a_process_that_failed_and_hangs_ends_with_a_status(tmp_path: Path):
-    process = start_function(hang, out=tmp_path / "said")
-    assert process.wait(WHILE / 2) == SwarmError.exit_status
-    assert (tmp_path / "said").read_text() == "goodbye\n"
+WHILE = 600.0  # seconds, longer than any test waits
 
 
 def hang() -> None:
+    """Failed, it ends with a status."""
     with leaving_on_signal(lambda: print("goodbye"), patience=0.1) as asked:  # noqa: T201
         asked.fail()
         time.sleep(WHILE)
 
 
-def test_a_process_that_cannot_say_goodbye_ends_all_the_same(tmp_path: Path):
-    process = start_function(hang_in_a_goodbye, out=tmp_path / "said")
-    assert process.wait(WHILE / 2) == 0
-
-
 def hang_in_a_goodbye() -> None:
+    """It cannot say goodbye and ends all the same."""
     with leaving_on_signal(lambda: time.sleep(WHILE), patience=0.1) as asked:
         asked.set()
         time.sleep(WHILE)
 
 
-def test_a_second_signal_ends_a_process_that_cannot_say_goodbye(tmp_path: Path):
-    process = start_function(be_asked_twice, out=tmp_path / "said")
-    assert process.wait(WHILE / 2) == 0
-
-
 def be_asked_twice() -> None:
+    """A second signal ends one that cannot say goodbye."""
     with leaving_on_signal(lambda: time.sleep(WHILE), patience=WHILE):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
 
-def test_what_asks_a_process_to_leave_that_is_leaving_does_not_cut_that_short(tmp_path: Path):
-    process = start_function(leave_slowly, out=tmp_path / "said")
-    assert process.wait(WHILE) == 0
-    assert (tmp_path / "said").read_text() == "left in order\n"
-
-
 def leave_slowly() -> None:
+    """What asks it to leave while it is leaving does not cut that short."""
     with leaving_on_signal(lambda: print("goodbye")) as asked:  # noqa: T201
         threading.Thread(target=ask_to_leave).start()
         assert asked.wait(WHILE)
@@ -66,13 +51,8 @@ def leave_slowly() -> None:
         print("left in order")  # noqa: T201
 
 
-def test_a_signal_may_interrupt_the_event_that_it_sets(tmp_path: Path):
-    process = start_function(be_asked_inside_the_event, out=tmp_path / "said")
-    assert process.wait(WHILE) == 0
-    assert (tmp_path / "said").read_text() == "asked\ngoodbye\n"
-
-
 def be_asked_inside_the_event() -> None:
+    """A signal may interrupt the event that it sets."""
     with leaving_on_signal(lambda: print("goodbye", flush=True)) as asked:  # noqa: T201
         with asked._cond:  # type: ignore[attr-defined]  # as in its `wait`
             signal.raise_signal(signal.SIGTERM)
@@ -82,19 +62,32 @@ def be_asked_inside_the_event() -> None:
         time.sleep(WHILE)
 
 
-def test_a_process_that_has_nothing_to_end_in_order_is_interrupted(tmp_path: Path):
-    process = start_function(be_interrupted, out=tmp_path / "said")
-    assert process.wait(WHILE) == 0
-    assert (tmp_path / "said").read_text() == "interrupted\n"
-
-
 def be_interrupted() -> None:
+    """One that has nothing to end in order is interrupted."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         ask_to_leave()
         time.sleep(WHILE)
     except KeyboardInterrupt:
         print("interrupted")  # noqa: T201
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "said"),
+    [
+        (hang, SwarmError.exit_status, "goodbye\n"),
+        (hang_in_a_goodbye, 0, ""),
+        (be_asked_twice, 0, ""),
+        (leave_slowly, 0, "left in order\n"),
+        (be_asked_inside_the_event, 0, "asked\ngoodbye\n"),
+        (be_interrupted, 0, "interrupted\n"),
+    ],
+)
+def test_a_process_that_does_not_end_by_itself_is_ended(
+    program: Callable[[], None], status: int, said: str, tmp_path: Path
+):
+    assert start_function(program, out=tmp_path / "said").wait() == status
+    assert (tmp_path / "said").read_text() == said
 
 
 ASKS = """

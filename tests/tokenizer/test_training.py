@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -262,10 +263,8 @@ def test_a_hub_name_that_is_neither_folder_nor_repository_names_both(
 ) -> None:
     import transformers
 
-    def unreachable(*args: object, **options: object) -> None:
-        raise OSError("We couldn't connect to 'https://huggingface.co'\nmore")
-
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", unreachable)
+    unreachable = OSError("We couldn't connect to 'https://huggingface.co'\nmore")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", Mock(side_effect=unreachable))
     with pytest.raises(TokenizerError, match=r"owner/name: no readable tokenizer .*connect.*no folder .*owner/name"):
         load_tokenizer(run_with(tmp_path, path="owner/name"))
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -68,10 +69,7 @@ def test_a_trainer_that_joined_again_has_the_samples_of_both_sessions(tmp_path: 
 def test_a_folder_whose_file_system_has_no_locks_is_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def no_locks(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
     with pytest.raises(StorageError, match="No locks available"), _claimed(tmp_path):
         pass
 

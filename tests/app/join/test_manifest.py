@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -73,11 +74,7 @@ def test_only_what_is_absent_or_different_is_fetched(tmp_path: Path):
 def test_a_tokenizer_folder_that_cannot_be_changed_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_manifest(manifest(), read_manifest(manifest()), tmp_path, Served())
     (tmp_path / TOKENIZER / "of-an-earlier-one.json").touch()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, "unlink", Mock(side_effect=PermissionError(13, "Permission denied")))
     with pytest.raises(StorageError, match=r"/tokenizer/.*: could not be removed \(Permission denied\); remove it"):
         write_manifest(manifest(), read_manifest(manifest()), tmp_path, Served())
 
@@ -182,10 +179,7 @@ def test_the_way_out_of_an_unusable_manifest_is_in_the_persons_language(monkeypa
 
 
 def test_own_text_in_a_folder_of_somebody_else_is_one_line(monkeypatch: pytest.MonkeyPatch):
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "stat", Mock(side_effect=PermissionError(13, "Permission denied")))
     with pytest.raises(DataError, match=r"--data /theirs/text: cannot be read \(Permission denied\)"):
         check_own_text(Path("/theirs/text"))
 

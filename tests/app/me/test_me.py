@@ -1,6 +1,7 @@
 import base64
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hivemind.utils.crypto import RSAPublicKey
@@ -114,11 +115,7 @@ def test_without_a_token_or_a_peer(coordinator: StandIn, tmp_path: Path, monkeyp
     with raises_problem(ProblemKind.TOKEN_MISSING, "not the folder of a peer"):
         me(coordinator.url, print, state=tmp_path)
     (tmp_path / "identity.key").touch()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     for method in ("open", "stat"):
-        monkeypatch.setattr(Path, method, refuse)
+        monkeypatch.setattr(Path, method, Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(StorageError, match=r"cannot be read \(Permission denied\); correct the path"):
             me(coordinator.url, print, state=tmp_path)

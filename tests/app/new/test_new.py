@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -185,11 +186,7 @@ def test_a_try_that_fails_leaves_the_earlier_run_as_it_was(
     sahaj_new(folder, *flags(text))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(before) == FILES
-
-    def fail(*_: object) -> None:
-        raise failure
-
-    monkeypatch.setattr("app.new.new.choose", fail)
+    monkeypatch.setattr("app.new.new.choose", Mock(side_effect=failure))
     other = write_text(tmp_path / "other.jsonl", documents=80)
     assert sahaj_new(folder, *flags(other), "--overwrite").exit_code
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -91,11 +91,7 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
     with pytest.raises(SwarmError, match="unban") as caught:
         store.ban(*(f"12D3KooW{number:044}" for number in range(2000)))
     assert "\n" not in str(caught.value)
-
-    def full(*_: object) -> None:
-        raise StorageError("the disk is full")
-
-    monkeypatch.setattr(decisions, "write_file", full)
+    monkeypatch.setattr(decisions, "write_file", Mock(side_effect=StorageError("the disk is full")))
     with pytest.raises(StorageError):
         store.unban("asha")
     assert read(store, authority).banned == {"asha"}

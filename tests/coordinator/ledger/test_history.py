@@ -4,6 +4,7 @@ import datetime
 import math
 import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -139,11 +140,7 @@ def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)
     minutes.round_ended(2.0)
     with monkeypatch.context() as patched:
-
-        def fail(*_: object, **__: object) -> None:
-            raise LedgerError("locked")
-
-        patched.setattr(ledger.history, "note_minute", fail)
+        patched.setattr(ledger.history, "note_minute", Mock(side_effect=LedgerError("locked")))
         with pytest.raises(LedgerError):
             minutes.note()
     minutes.note()

@@ -38,23 +38,16 @@ def the_loop_looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
-    run: RunFile,
-    ledger: Ledger,
-    tokenizer: PreTrainedTokenizerFast,
-    state_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, state_folder: Path
 ):
-
-    def broken(**_: object) -> int:
-        raise LedgerBroken("ledger ledger.db: a page is malformed; the file is broken")
-
     said: list[str] = []
     swarm: Any = Swarm(build_model(run, tokenizer))
-    monkeypatch.setattr(swarm, "bring_up_to_date", broken)
+    broken = LedgerBroken("ledger ledger.db: a page is malformed; the file is broken")
+    swarm.bring_up_to_date = Mock(side_effect=broken)
     with Running(RunContext(run, OURS, state_folder, ledger, said.append), swarm, tokenizer) as running:
         assert running.stop.wait(PATIENCE)
     assert running.stop.status == LedgerBroken.exit_status == 7
-    assert said[0] == "problem: ledger ledger.db: a page is malformed; the file is broken"
+    assert said[0] == f"problem: {broken}"
 
 
 def test_while_the_ledgers_database_is_away_models_are_evaluated_and_saved(

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -198,11 +199,7 @@ def test_a_batch_that_cannot_be_computed_is_refused_and_the_host_goes_on(
     caller = hosts.caller(host)
     compute = host.computing.compute
     monkeypatch.setattr(worker_module.logger, "exception", lambda *_: None)
-
-    def fails(calls: object) -> list[Outcome]:
-        raise RuntimeError("out of memory")
-
-    host.computing.compute = fails  # type: ignore[method-assign]
+    host.computing.compute = Mock(side_effect=RuntimeError("out of memory"))  # type: ignore[method-assign]
     assert caller.forward({A: rows()}) == {}
     host.computing.compute = compute  # type: ignore[method-assign]
     assert set(caller.forward({A: rows()})) == {A}

@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -38,12 +39,8 @@ def test_a_pause_file_may_be_named_by_the_home_folder_and_be_of_another_user(
     assert not machine.facts().is_ordered
     (tmp_path / "pause").touch()
     assert machine.facts().is_ordered
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     with monkeypatch.context() as theirs:
-        theirs.setattr(os, "stat", refuse)
+        theirs.setattr(os, "stat", Mock(side_effect=PermissionError(13, "Permission denied")))
         assert not machine.facts().is_ordered
 
 

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -133,11 +134,8 @@ def test_for_a_long_pause_the_peer_leaves(facts: Facts, cause: Cause, stays: flo
 
 
 def test_what_is_wrong_with_the_driver_holds_the_trainer() -> None:
-    def driver() -> None:
-        raise RuntimeError("it has fallen off the bus")
-
     watch = PauseWatch(Wishes(max_temperature=70.0))
-    watch._driver = driver  # type: ignore[assignment]
+    watch._driver = Mock(side_effect=RuntimeError("it has fallen off the bus"))
     assert watch.duty.may_begin()
     with pytest.raises(RuntimeError):
         watch.measure()

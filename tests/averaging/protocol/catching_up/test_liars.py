@@ -1,5 +1,6 @@
 """A member with a real pass that lies about the log, or about where it stands, misleads nobody."""
 
+import pytest
 from msgspec.structs import replace
 
 from averaging.log.header import (
@@ -212,27 +213,17 @@ def test_a_peer_that_says_to_be_ahead_and_does_not_show_it_holds_nobody_up_for_l
     assert held_up <= (VAIN + 1) * SETTINGS.timeouts.fetch
 
 
-def test_a_peer_that_is_no_voter_and_says_to_convene_does_not_keep_voters_from_taking_over() -> None:
-    run = Run()
-    bob = run.peer("bob.0", run.entries)
-    head, asked = run.entries[-1].header.head, False
-    for half in range(int(4 * SETTINGS.timeouts.absence)):  # in which the coordinator and ann say nothing
-        now = half / 2
-        bob.receive("zoe.0", Status(head, None, convenes=True), now)
-        bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)
-        bob.tick(now)
-        asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())
-    assert asked
-
-
-def test_a_peer_that_says_to_convene_a_step_ahead_and_does_not_show_it_does_not_keep_voters_from_taking_over() -> None:
+@pytest.mark.parametrize(("is_ahead", "absences"), [(False, 2), (True, 4)])
+def test_a_peer_that_says_to_convene_and_does_not_vote_or_show_it_does_not_keep_voters_from_taking_over(
+    is_ahead: bool, absences: int
+) -> None:
     run = Run()
     bob = run.peer("bob.0", run.entries)
     head, ahead, asked = run.entries[-1].header.head, Head(STEPS + 1, "f" * 64, run.entries[-1].header.resets), False
-    for half in range(int(8 * SETTINGS.timeouts.absence)):  # in which the coordinator and ann say nothing
+    for half in range(int(2 * absences * SETTINGS.timeouts.absence)):  # in which the coordinator and ann say nothing
         now = half / 2
-        if half % 10 == 0:
-            bob.receive("zoe.0", Status(ahead, None, convenes=True), now)
+        if half % 10 == 0 or not is_ahead:
+            bob.receive("zoe.0", Status(ahead if is_ahead else head, None, convenes=True), now)
         bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)
         bob.tick(now)
         asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -143,16 +144,13 @@ async def test_a_host_that_has_slept_takes_nothing_over_before_it_has_looked_aga
 async def test_an_expert_that_cannot_be_written_is_kept_and_no_copy_announced(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*_arguments: Any) -> bool:
-        raise StorageError("the disk is full")
-
     other = Peer("other", {A: 9})
     await scene.hosting.start()
     await asyncio.sleep(SETTLED)
     assert scene.experts.keys() == {A, B, C, D}
     scene.experts[A].version = 7
     with monkeypatch.context() as context:
-        context.setattr(StateFiles, "write", full)
+        context.setattr(StateFiles, "write", Mock(side_effect=StorageError("the disk is full")))
         scene.list(other)
         await asyncio.sleep(SETTLED)
         assert scene.experts[A].version == 7
