@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
+from swarm.access.passes import Authority, load_authority
 from tests.support.virtual_time import in_virtual_time
 
 LONGEST_END = 300.0  # seconds for what a test, or all of them, have to put away
@@ -64,6 +65,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def pytest_unconfigure() -> None:
     """The same for threads that a test has left."""
     faulthandler.dump_traceback_later(LONGEST_END, exit=True)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return load_authority(tmp_path / "authority.key")
 
 
 @pytest.fixture(scope="session")

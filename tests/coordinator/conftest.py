@@ -22,6 +22,13 @@ SENTENCES = [
     "Nobody on the river knows all the others.",
     "In the evening the boats return and tell what they have seen.",
 ]
+SMALL_MODEL = {
+    "hidden_size": 16,
+    "embedding_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 NUMBERS = itertools.count()
 
 
@@ -92,13 +99,7 @@ def run() -> RunFile:
             "name": "test-run",
             "tokenizer": {"vocab_size": 96},
             "data": {"train": [{"path": "river.txt"}], "max_length": 64},
-            "model": {
-                "hidden_size": 16,
-                "embedding_size": 8,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 2,
-                "intermediate_size": 32,
-            },
+            "model": SMALL_MODEL,
         },
         Path("run.yaml"),
     )

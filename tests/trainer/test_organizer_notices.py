@@ -6,16 +6,11 @@ import pytest
 
 from swarm.access.gate import Gate
 from swarm.access.notices import BestCheckpoint, Notices, sign_notices
-from swarm.access.passes import Authority, load_authority
+from swarm.access.passes import Authority
 from swarm.identity import Identity, load_identity
 from trainer.organizer_notices import OrganizerNotices
 
 RUN = "test-run"
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
 
 
 @pytest.fixture

@@ -35,11 +35,6 @@ NEVER = 0.1  # seconds to wait for what does not come
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
-
-
-@pytest.fixture
 def peer(tmp_path: Path, authority: Authority) -> Path:
     """The folder of a peer whose pass has expired."""
     folder = tmp_path / "peer"

@@ -12,15 +12,10 @@ from app.join.background import pass_renewal as renewal
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
-from swarm.access.passes import Authority, load_authority
+from swarm.access.passes import Authority
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
 
 
 def gate_of(authority: Authority, folder: Path, heard: float) -> Gate:

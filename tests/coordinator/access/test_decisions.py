@@ -12,15 +12,10 @@ import pytest
 from coordinator.access import decisions
 from coordinator.access.decisions import NoticeStore, keep_publishing, open_access_control
 from swarm.access.notices import BestCheckpoint, Notices, read_notices
-from swarm.access.passes import Authority, load_authority
+from swarm.access.passes import Authority
 from swarm.errors import StorageError, SwarmError
 from swarm.identity import load_identity
 from tests.support.waiting import PATIENCE
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
 
 
 def read(store: NoticeStore, authority: Authority) -> Notices:

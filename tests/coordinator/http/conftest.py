@@ -19,7 +19,7 @@ from coordinator.checkpoints.checksums import write_sums
 from coordinator.http.app import make_app
 from coordinator.http.request_limits import JoinLimits
 from coordinator.http.server import Server
-from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.run_context import RunStatus, ServiceContext
 from swarm.access.passes import load_authority
@@ -104,29 +104,12 @@ def as_peer(public_key: bytes, version: str = OURS) -> dict[str, Any]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
+def ledger(tmp_path: Path, report: Callable[..., SessionReport]) -> Iterator[Ledger]:
     opened = open_ledger("sqlite:///ledger.db", tmp_path / "state")
-    opened.record(
-        [
-            SessionReport(
-                session_id=letter * 32,
-                user=user,
-                peer_id=f"12D3KooWSecretPeer{letter}",
-                client_mode=False,
-                device="2 cores",
-                started=1000.0,
-                last_seen=1100.0,
-                step=2,
-                samples_per_second=10.0,
-                averaging_rounds=3,
-                averaging_failures=1,
-                data_wait_fraction=0.1,
-                pause="hours",
-                contributions=tuple(Contribution(f"{step:064x}", step, samples, 128 * samples, 9.5) for step in (1, 2)),
-            )
-            for letter, user, samples in (("a", "asha", 32), ("b", "~boat", 8))
-        ]
-    )
+    for letter, user, samples in (("a", "asha", 32), ("b", "~boat", 8)):
+        steps = dict.fromkeys((1, 2), (samples, 9.5))
+        plain = report(letter, user=user, peer_id=f"12D3KooWSecretPeer{letter}", steps=steps)
+        opened.record([replace(plain, averaging_failures=1, data_wait_fraction=0.1, pause="hours")])
     opened.record_evaluation(2, 9.25, sentence_order_loss=0.69, samples=64, unigram_loss=9.75, now=1100.0)
     yield opened
     opened.close()

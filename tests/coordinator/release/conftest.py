@@ -9,22 +9,19 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState, list_checkpoints
 from coordinator.checkpoints.store import save_checkpoint
-from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint
+from tests.coordinator.conftest import SENTENCES as SENTENCES
+from tests.coordinator.conftest import SMALL_MODEL
 from tests.support.hub.repositories import Repository
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tokenizer.training import train_tokenizer
 from trainer.model import build_model, vocabulary_of
 
-SENTENCES = [
-    "The river carries the boats down to the sea.",
-    "Many small boats together carry more than one large ship.",
-    "Nobody on the river knows all the others.",
-]
 REPO = "river/boats"
 OURS = Fingerprint((("model", "small"),))
 FINGERPRINT = OURS.digest
@@ -38,13 +35,7 @@ def run() -> RunFile:
             "name": "river-run",
             "description": "An ALBERT that has read about a river.",
             "language": "en",
-            "model": {
-                "hidden_size": 16,
-                "embedding_size": 8,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 2,
-                "intermediate_size": 32,
-            },
+            "model": SMALL_MODEL,
             "tokenizer": {"vocab_size": 96},
             "data": {
                 "train": [
@@ -120,35 +111,20 @@ def state_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(state_folder: Path) -> Iterator[Ledger]:
+def ledger(state_folder: Path, report: Callable[..., SessionReport]) -> Iterator[Ledger]:
     """Asha brought three quarters of the samples, somebody without an account the rest."""
     opened = open_ledger("sqlite:///ledger.db", state_folder)
     for now in (1000.0, 1090.0):
-        opened.record(
-            [_report("a", "asha", 300, "Tesla T4", now), _report("b", "~visitor", 100, "cpu (2 threads)", now)], now=now
-        )
+        asha = report("a", device="Tesla T4", last_seen=now, steps={0: (150, 9.0), 1: (150, 8.0)})
+        steps = {0: (50, 9.0), 1: (50, 8.0)}
+        visitor = report("b", user="~visitor", device="cpu (2 threads)", last_seen=now, steps=steps)
+        opened.record([asha, visitor], now=now)
     for step, loss in ((0, 9.0), (50, 5.0), (100, 3.25)):
         opened.record_evaluation(
             step, loss, sentence_order_loss=0.5, samples=16, sentence_order_accuracy=0.75, unigram_loss=5.5
         )
     yield opened
     opened.close()
-
-
-def _report(session: str, user: str, samples: int, device: str, now: float) -> SessionReport:
-    return SessionReport(
-        session_id=session * 32,
-        user=user,
-        peer_id=f"peer-{session}",
-        client_mode=False,
-        device=device,
-        started=1000.0,
-        last_seen=now,
-        step=2,
-        contributions=tuple(
-            Contribution(f"{step:064x}", step, samples // 2, 64 * samples // 2, 9.0 - step) for step in (0, 1)
-        ),
-    )
 
 
 @pytest.fixture

@@ -23,11 +23,6 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
-
-
-@pytest.fixture
 def alices(authority: Authority) -> Pass:
     return authority.issue(RUN, "alice", ALICE, HOUR)
 

@@ -47,11 +47,6 @@ class Told:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return load_authority(tmp_path / "authority.key")
-
-
-@pytest.fixture
 def gate(authority: Authority, tmp_path: Path) -> Gate:
     first = sign_notices(Notices(time=1.0), authority, RUN)
     return Gate(tmp_path, RUN, authority.public_key, authority.issue(RUN, "alice", PEER, 60.0), first)
@@ -150,23 +145,10 @@ def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(gate: Gate, aut
     assert not told.said
 
 
-def test_a_ban_over_libp2p_is_the_end(gate: Gate):
-    told = run(
-        gate,
-        [JoinProblem(ProblemKind.NO_ANSWER, "shut")],
-        lambda told: bool(told.ended),
-        direct=JoinProblem(ProblemKind.BANNED, "you are banned"),
-    )
-    assert told.ended == ["you are banned"]
-
-
-def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
-    told = run(
-        gate,
-        [JoinProblem(ProblemKind.HUB_AWAY, "the Hub is away")],
-        lambda told: told.asked > 3,
-        direct=JoinProblem(ProblemKind.NOT_ALLOWED, "no"),
-    )
+def test_a_ban_over_libp2p_is_the_end_and_other_refusals_leave_the_problem_of_http(gate: Gate):
+    away, ban = JoinProblem(ProblemKind.HUB_AWAY, "the Hub is away"), JoinProblem(ProblemKind.BANNED, "you are banned")
+    assert run(gate, [away], lambda told: bool(told.ended), direct=ban).ended == ["you are banned"]
+    told = run(gate, [away], lambda told: told.asked > 3, direct=JoinProblem(ProblemKind.NOT_ALLOWED, "no"))
     assert told.said == [
         "Your permission to take part (the pass) could not be renewed (the Hub is away); training continues, and the "
         "program will try again."

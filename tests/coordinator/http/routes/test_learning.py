@@ -1,5 +1,7 @@
 """How the run went, and what is expected of it, as the service tells it."""
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
@@ -7,7 +9,7 @@ from coordinator.http.routes.learning import planned_rates
 from coordinator.http.routes.public import describe_progress, expected_finish
 from coordinator.http.schemas import LastHourAnswer
 from coordinator.ledger.answers import FilledSentence
-from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger
 from swarm.run_file import OptimizerSection
 from tests.coordinator.http.conftest import Service
@@ -35,46 +37,33 @@ def test_the_end_is_expected_at_the_pace_of_the_last_hour(
     assert expected_finish(step, 100, last, 1000.0) == finish
 
 
-def contribute(ledger: Ledger, user: str, step: int, now: float) -> None:
-    ledger.record(
-        [
-            SessionReport(
-                session_id=(user * 32)[:32],
-                user=user,
-                peer_id=user,
-                client_mode=True,
-                started=now - 10,
-                last_seen=now,
-                step=step,
-                contributions=(Contribution(f"{user}{step}", step, 10, 1000, 5.0),),
-            )
-        ],
-        now,
-    )
-
-
-def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(service: Service, ledger: Ledger) -> None:
+def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(
+    service: Service, ledger: Ledger, report: Callable[..., SessionReport]
+) -> None:
     context, history = service.context, ledger.history
     began = 4_000_000_000.0  # long after what the ledger has counted already
 
     def told(now: float) -> dict:
         return describe_progress(context, ledger.progress(now), ledger.totals(), now).model_dump()
 
+    def contribute(user: str, step: int, now: float) -> None:
+        ledger.record([report(user, user=user, started=now - 10, last_seen=now, steps={step: (10, 5.0)})], now)
+
     assert told(began)["last_hour"] is None
     history.note_minute(averaging_seconds=None, now=began)
-    contribute(ledger, "di", 3, began + 30)
+    contribute("di", 3, began + 30)
     early = told(began + 80)
     assert (early["last_hour"]["steps"], early["last_hour"]["samples"]) == (1, 10)
     assert early["last_hour"]["seconds"] == pytest.approx(80 + began % 60)
     history.note_minute(averaging_seconds=None, now=began + 1800)  # the last row of more than an hour ago counts
-    contribute(ledger, "ed", 4, began + 4000)
-    contribute(ledger, "ed", 5, began + 4060)
+    contribute("ed", 4, began + 4000)
+    contribute("ed", 5, began + 4060)
     late = told(began + 4100)
     assert late["last_hour"] == {
         "seconds": pytest.approx(4100 + began % 60),
         "steps": 3,
         "samples": 30,
-        "tokens": 3000,
+        "tokens": 3 * 1280,
         "users_present": 1,
         "users_ever": 2,
         "hours": pytest.approx(60 / 3600),

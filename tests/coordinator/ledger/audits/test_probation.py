@@ -103,10 +103,19 @@ def test_accomplices_that_send_noise_in_turn_do_not_hide_a_liar() -> None:
             assert probation.users >= {"user-6", "user-7"}
 
 
-def test_where_nobody_agrees_with_anybody_nobody_sends_noise() -> None:
-    probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.0)
-    for number in range(1, LOOKS):
-        assert not probation.take_in(step(number), agreement(alike), USERS)
+@pytest.mark.parametrize(
+    ("cosine", "loud", "users"),
+    [
+        pytest.param(0.0, {}, USERS, id="nobody agrees with anybody, so nobody sends noise"),
+        pytest.param(0.1, {"0.0": 50.0}, USERS, id="a user with little of the weight"),
+        pytest.param(0.1, {"6.0": 50.0}, {}, id="a name that only a header says"),
+    ],
+)
+def test_nobody_is_doubted(cosine: float, loud: dict[str, float], users: dict[str, str]) -> None:
+    probation, audit = Probation(), agreement(dict.fromkeys(WEIGHTS, cosine), loud)
+    for number in range(1, 3 * LOOKS):
+        assert not probation.take_in(step(number), audit, users)
+    assert not probation.users and WEIGHTS["0.0"] < 0.05 * sum(WEIGHTS.values())
 
 
 def test_who_is_of_use_again_is_trusted_again() -> None:
@@ -137,13 +146,6 @@ def test_who_is_loud_for_a_while_only_is_not_doubted() -> None:
         assert not probation.take_in(step(number), agreement(alike, {"6.0": loud}), USERS)
 
 
-def test_a_user_with_little_of_the_weight_is_not_doubted() -> None:
-    probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
-    for number in range(1, 3 * LOOKS):
-        assert not probation.take_in(step(number), agreement(alike, {"0.0": 50.0}), USERS)
-    assert WEIGHTS["0.0"] < 0.05 * sum(WEIGHTS.values())
-
-
 def test_another_session_of_the_peer_changes_nothing_and_long_absence_all() -> None:
     probation, _ = followed(lambda honest, drawn: -honest, LOOKS)
     header = step(LOOKS + 1)
@@ -157,13 +159,6 @@ def test_another_session_of_the_peer_changes_nothing_and_long_absence_all() -> N
     alike = {one.session: 0.1 for one in others}
     late = LOOKS + 2 + FORGET
     probation.take_in(Header("", late, HeaderKind.UPDATE, "", Ballot(1, ""), others), agreement(alike), USERS)
-    assert not probation.users
-
-
-def test_a_name_that_only_a_header_says_is_not_believed() -> None:
-    probation, alike = Probation(), dict.fromkeys(WEIGHTS, 0.1)
-    for number in range(1, 3 * LOOKS):
-        assert not probation.take_in(step(number), agreement(alike, {"6.0": 50.0}), {})
     assert not probation.users
 
 
