@@ -70,3 +70,11 @@ def padded(run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFas
     """A batch in which some samples are padded."""
     batches = held_out_batches(run, [document[:150] for document in documents], tokenizer, 8)
     return next(batch for batch in batches if batch.tokens < batch.input_ids.numel())
+
+
+@pytest.fixture(params=["full", "padded"])
+def batch(request: pytest.FixtureRequest) -> Batch:
+    """Each of the two."""
+    found: Batch = request.getfixturevalue(request.param)
+    assert (found.attention_mask is None) == (request.param == "full")
+    return found

@@ -49,12 +49,9 @@ def gradient(model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
 
 
-@pytest.mark.parametrize("kind", ["full", "padded"])
 def test_loss_and_gradients_are_those_of_transformers(
-    kind: str, either: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+    batch: Batch, either: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    batch: Batch = request.getfixturevalue(kind)
-    assert (batch.attention_mask is None) == (kind == "full")
     model = build_model(either, tokenizer)
     stock = stock_of(model)
     ours, theirs = model(batch).loss, stock_loss(stock, batch)
@@ -67,11 +64,9 @@ def test_loss_and_gradients_are_those_of_transformers(
             assert (mine.grad - other.grad).abs().max() < 1e-6, name
 
 
-@pytest.mark.parametrize("kind", ["full", "padded"])
 def test_forward_and_backward_never_wait_for_a_gpu(
-    kind: str, either: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+    batch: Batch, either: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    batch: Batch = request.getfixturevalue(kind)
     meta = torch.device("meta")  # no numbers there, so reading one, for which a GPU would be waited for, is an error
     model: torch.nn.Module = build_model(either, tokenizer)
     model.to(meta)
@@ -99,11 +94,9 @@ def test_of_all_lengths_and_numbers_of_masked_tokens_torch_compiles_few_programs
     assert len(compiled) <= 4
 
 
-@pytest.mark.parametrize("kind", ["full", "padded"])
 def test_gradients_in_bfloat16_are_as_near_to_the_true_ones_as_with_torch_attention(
-    kind: str, either: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+    batch: Batch, either: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    batch: Batch = request.getfixturevalue(kind)
     model = build_model(either, tokenizer)
     true = build_model(either, tokenizer)
     plain = build_model(either, tokenizer)

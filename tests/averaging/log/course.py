@@ -64,9 +64,11 @@ class Course:
             self.snapshots.append(self.snapshot(step, self.entries[-1].header.digest))
             self.disk.save_snapshots(self.snapshots, 0)
 
-    def restarted(self) -> Found | None:
+    def restarted(self) -> Found:
         self.disk = Disk(self.folder, LIMIT)
-        return self.disk.load()
+        found = self.disk.load()
+        assert found is not None
+        return found
 
     def drop(self, digest: str) -> None:
         (self.folder / "contents" / digest).unlink()

@@ -19,11 +19,9 @@ def modern(run: RunFile) -> RunFile:
     return parse_run(content, run.folder / "run.yaml")
 
 
-@pytest.mark.parametrize("kind", ["full", "padded"])
 def test_local_layers_see_a_window_as_those_of_transformers_do(
-    kind: str, modern: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+    batch: Batch, modern: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    batch: Batch = request.getfixturevalue(kind)
     config = modernbert_config(modern, tokenizer)
     losses = {}
     for window in (WINDOW, 128):
