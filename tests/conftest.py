@@ -7,12 +7,15 @@ import signal
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-from swarm.access.passes import Authority, load_authority
 from tests.support.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from swarm.access.passes import Authority
 
 LONGEST_END = 300.0  # seconds for what a test, or all of them, have to put away
 
@@ -68,7 +71,9 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
+def authority(tmp_path: Path) -> "Authority":
+    from swarm.access.passes import load_authority  # which imports torch
+
     return load_authority(tmp_path / "authority.key")
 
 

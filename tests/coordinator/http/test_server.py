@@ -128,6 +128,7 @@ def test_the_address_with_most_in_vain_makes_room_the_oldest_first() -> None:
     crowd = [Held("crowd", 10.0 + number) for number in range(8)]
     one = Held("volunteer", 0.0)
     assert closed([*crowd, one]) == crowd[:3]
+    assert closed([*crowd, Held("crowd", 20.0)]) == crowd[:3], "a newcomer of the same address"
     assert closed([one]) == [one]
 
 

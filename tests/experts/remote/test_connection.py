@@ -54,7 +54,7 @@ async def test_answers_that_nobody_asked_for_end_the_stream(number: int):
     ask = asyncio.create_task(host.ask(Kind.PING))
     async with within(60.0):
         while host.requests == 0 and not ask.done():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
     reader.feed_data(message(Answer(1)))
     assert await ask == (Answer(1), b"")
     assert not writer.transport.abort.called
