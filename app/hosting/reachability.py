@@ -1,4 +1,4 @@
-"""Has a host leave when trainers can connect to its machine no longer, as when a laptop has moved behind a router."""
+"""Makes a host leave once trainers can no longer connect to its machine, as when a laptop has moved behind a router."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ class ReachabilityWatch:
     Such a host can still renew its record, and while it does no standby serves its experts.
 
     Args:
-        is_unreachable: whether trainers cannot connect now; not where nothing is known, as without a network.
+        is_unreachable: whether trainers cannot connect now; False while nothing is known, as without a network.
         leave: called once.
     """
 

@@ -157,10 +157,10 @@ def refuse_to_leave(url: str | None) -> None:
 
 
 def _each(services: dict[str, Path], act: Callable[[str, Path], None], say: Say) -> None:
-    """Do it with all of them, by their names and folders; what one cannot do keeps no other from it.
+    """Do this for each service, by its name and folder; if it fails for one, the others are still done.
 
     Raises:
-        SahajError: the last problem; those before it were said.
+        SahajError: the last problem; earlier ones have been printed.
     """
     problems = []
     for name, folder in services.items():

@@ -28,7 +28,7 @@ def rebase(state: State) -> None:
     """Round the moments of a state, in place; a second time changes nothing. A part of each snapshot step.
 
     Raises:
-        ValueError: a moment is not finite, or negative though it has no sign; it was not changed.
+        ValueError: a moment is not finite, or negative though it has no sign; moments before it are rounded.
     """
     for number, (moment, has_sign) in enumerate(zip(state.moments, SIGNED, strict=True)):
         round_moment(moment, state.step, number, signed=has_sign)

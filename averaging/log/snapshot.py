@@ -19,6 +19,7 @@ from averaging.log.state import Layout, State
 
 FORMAT = 2  # of manifests and chunks
 CHUNK = 1 << 20  # bytes; the last chunk of each vector may be shorter
+LARGEST = 1 << 53  # of steps; a liar's must not grow beyond what can be encoded
 
 _DIGEST = 32  # bytes
 _PARAMETER, _MOMENT = 4, 2  # bytes of an element
@@ -78,7 +79,7 @@ class Manifest(Packed, frozen=True, tag=FORMAT, dict=True):
                 f"the snapshot of step {self.step} has {self.elements} elements and moments of {moments} that do "
                 f"not fit the run's {layout.size} and {layout.moment_sizes}"
             )
-        if not 0 <= self.updates <= self.step:
+        if not 0 <= self.updates <= self.step < LARGEST:
             raise ValueError(f"a snapshot of step {self.step} cannot have {self.updates} updates")
         sizes = zip((self.elements, *moments), (_PARAMETER, _MOMENT, _MOMENT), strict=True)
         if len(self.digests) != _DIGEST * sum(-(-size * each // CHUNK) for size, each in sizes):

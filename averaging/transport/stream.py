@@ -242,16 +242,16 @@ class Stream:
             self.is_in_message = True
             self._writer.write(message_head(len(body)))
             while body:
-                size = await self._room()
+                size = await self._room(len(body))
                 await self._write_slice(bytes(body[:size]))
                 body = body[size:]
             self.is_in_message = False
 
-    async def _room(self) -> int:
+    async def _room(self, wanted: int = 1) -> int:
         """Wait until a slice may be sent; returns its largest size."""
         if self.lane is Lane.CONTROL:
             return SLICE
-        await self.window.room()
+        await self.window.room(wanted)
         return self.window.slice
 
     async def _write_slice(self, body: bytes) -> None:

@@ -30,7 +30,7 @@ class Window:
 
     def __init__(self, clock: Callable[[], float], meter: Meter):
         self._clock, self._meter = clock, meter
-        self._is_full = False
+        self._is_full = self._is_waited_for = False
         self._sent: deque[tuple[int, float]] = deque()  # sizes and times
         self._freed = asyncio.Event()
         self._quickest: deque[tuple[float, float]] = deque()  # period, and seconds between the two clocks
@@ -38,11 +38,14 @@ class Window:
         self._slow_since = math.inf  # by the receiver's clock
         self.size, self.in_flight = SMALLEST, 0  # bytes
 
-    async def room(self) -> None:
-        """Wait until a slice may be sent: one always may, and more as far as they are within the size."""
-        while self._has_no_room():
+    async def room(self, wanted: int = 1) -> None:
+        """Wait until so many bytes may be sent, or a slice of them: the first may, and others within the size."""
+        while self.in_flight > 0 and self.in_flight + min(wanted, self.slice) > self.size:
+            self._is_waited_for = True
+            self._measure()
             self._freed.clear()
             await self._freed.wait()
+        self._is_waited_for = False
 
     @property
     def slice(self) -> int:
@@ -87,7 +90,7 @@ class Window:
         """Nothing more will arrive."""
         self._meter.under_way(-self.in_flight)
         self._sent.clear()
-        self.in_flight = 0
+        self.in_flight, self._is_waited_for = 0, False
         self._measure()
 
     def _waited(self, seconds: float, period: float) -> float:
@@ -101,11 +104,8 @@ class Window:
         self._quickest.append((period, seconds_at_best))
         return seconds - min(best for _, best in self._quickest)
 
-    def _has_no_room(self) -> bool:
-        return self.in_flight > 0 and self.in_flight + self.slice > self.size
-
     def _measure(self) -> None:
-        before, self._is_full = self._is_full, self._has_no_room()
+        before, self._is_full = self._is_full, self._is_waited_for or self.in_flight >= self.size
         if self._is_full and not before:
             self._meter.begin()
         elif before and not self._is_full:

@@ -47,7 +47,7 @@ def serve(
 
     Args:
         sessions: their records in the DHT.
-        fail: has the coordinator end with an error, because HTTP is served no longer; that was said.
+        fail: has the coordinator end with an error, once the HTTP service has ended, which was reported.
 
     Raises:
         SahajError: the port is taken, or a file of the state folder cannot be used.

@@ -53,7 +53,8 @@ class Rollback:
         """
         Args:
             orders: global steps whose checkpoints the organizer wants to go back to.
-            went_back: is told once of each rollback: the checkpoint of that state; None if it is not here any more.
+            went_back: is told of the newest rollback, again after a crash: the checkpoint of that state; None if it is
+                not here any more.
         """
         self._context, self._replica, self._orders, self._went_back = context, replica, orders, went_back
         self._compared_since = replica.step  # global step since which training losses are compared
@@ -171,9 +172,9 @@ class Rollback:
     def _undo(self, older: int | None, step: int) -> None:
         is_newest = all(one.stop < step for one in self._abandoned)  # the disk gets lost headers in any order
         self._abandoned.append(range(step if older is None else older + 1, step))
-        if is_newest:  # told before it is written: after a crash rather twice than never
+        if is_newest and older is not None:  # told before it is written: after a crash rather twice than never
             there = dict(named_checkpoints(self._context.checkpoints))
-            self._went_back(None if older is None else there.get(older))
+            self._went_back(there.get(older))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on
             undone = Undone(steps=[(one.start, one.stop) for one in self._abandoned])
             write_file(self._file, undone.model_dump_json() + "\n")

@@ -88,14 +88,18 @@ class _Webhook:
                 self._send(client, text)
 
     def _send(self, client: httpx.Client, text: str) -> None:
-        number = secrets.token_hex(8)
+        try:
+            request = make_request(self._url, text, secrets.token_hex(8))
+        except Exception as error:
+            self._report(type(error).__name__)
+            return
         pause, wanted, problem = FIRST_PAUSE / 2, 0.0, ""
         for attempt in range(ATTEMPTS):
             if attempt and self._leaving.wait(min(max(pause, wanted), LONGEST_PAUSE)):
                 break
             pause, wanted = pause * 2, 0.0
             try:
-                answer = client.send(make_request(self._url, text, number))
+                answer = client.send(request)
                 if answer.is_success:
                     self._failing = False
                     return

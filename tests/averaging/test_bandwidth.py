@@ -88,7 +88,7 @@ class Uplink:
         for size in sizes:
             left = size
             while left:
-                await window.room()
+                await window.room(left)
                 part = min(window.slice, left)
                 left -= part
                 window.sent(part)
@@ -169,6 +169,7 @@ async def test_a_line_with_little_to_carry_teaches_nothing() -> None:
     line = Uplink(20 * MEGABIT)
     carrying = asyncio.create_task(line.carry())
     await line.send([PIECE] * 200, pause=0.2)
+    await line.send([1000] * 200, pause=0.05)
     assert line.meter.speed is None
     await line.send([PIECE] * 40)
     known = line.meter.speed

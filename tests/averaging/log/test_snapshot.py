@@ -115,6 +115,7 @@ def with_fields(**changes: Any) -> bytes:
         {"run": None},
         {"header": 7},
         {"step": -1},
+        {"step": 1 << 53},
         {"step": 30.0},
         {"step": True, "updates": 0},
         {"updates": -1},
