@@ -39,7 +39,7 @@ class Window:
         self.size, self.in_flight = SMALLEST, 0  # bytes
 
     async def room(self, wanted: int = 1) -> None:
-        """Wait until so many bytes may be sent, or a slice of them: the first may, and others within the size."""
+        """Wait until so many bytes, at most a slice, fit into the window; an empty one has room for any."""
         while self.in_flight > 0 and self.in_flight + min(wanted, self.slice) > self.size:
             self._is_waited_for = True
             self._measure()
