@@ -27,7 +27,7 @@ from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
 from experts.grid import Uid
 from experts.host.release import older_versions, pack, unpack
 from experts.host.settings import ExpertSettings, settings_of
-from experts.remote.hosting import Swarm
+from experts.remote.connection import Swarm
 from experts.remote.state_collection import StateCollection
 from swarm import clock
 from swarm.access.gate import Gate

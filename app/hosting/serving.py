@@ -14,7 +14,8 @@ from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.host.settings import ExpertSettings, HostLimits
-from experts.remote.hosting import Hosting, HostingTimes, Swarm
+from experts.remote.connection import Swarm
+from experts.remote.hosting import Hosting, HostingTimes
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, join_dht
 from swarm.language import _

@@ -1,15 +1,19 @@
 """A caller's stream to one host: opened when it is needed, with any number of requests on their way."""
 
 import asyncio
+from dataclasses import dataclass
 
 from hivemind.p2p import P2P, PeerID
 
 from experts.codec import encoded_bytes
+from experts.directory.records import Directory
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.state import longest_state
 from experts.remote import wire
 from experts.remote.wire import HANDLE, Answer, Kind, Part, Request
+from swarm.access.gate import Gate
 from swarm.access.greeting import LONGEST_HELLO, REFUSALS, UNREACHED, Greeting, Hello
+from swarm.identity import Identity
 from swarm.tasks import within
 
 FAILURES = (*UNREACHED, *REFUSALS)
@@ -109,3 +113,21 @@ class HostConnection:
         for asked in self._waiting.values():
             if not asked.done():
                 asked.set_exception(error)
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """What a host, or the coordinator, needs of the swarm to reach hosts.
+
+    `run` is the run's fingerprint.
+    """
+
+    p2p: P2P
+    identity: Identity
+    gate: Gate
+    run: str
+    directory: Directory
+
+    def connect(self, settings: ExpertSettings, peer_id: PeerID) -> HostConnection:
+        """A connection to a host, or to the coordinator."""
+        return HostConnection(self.p2p, wire.greeting(self.gate, self.run, settings), settings, peer_id)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
 from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, safe_elsewhere, servers
-from experts.directory.records import LIFETIME, Directory, Listed, NoAnswer
+from experts.directory.records import LIFETIME, Listed, NoAnswer
 from experts.grid import Uid
 from experts.host.computing import Computing
 from experts.host.files import StateFiles
@@ -19,17 +18,14 @@ from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
-from experts.remote.connection import HostConnection
+from experts.remote.connection import Swarm
 from experts.remote.copying import Copying, CopyTimes
 from experts.remote.following import pause_of_host
 from experts.remote.recovering import Recovering
 from experts.remote.service import ExpertService
-from experts.remote.wire import greeting
 from experts.versions import steps_taken
 from swarm import clock
-from swarm.access.gate import Gate
 from swarm.errors import StorageError
-from swarm.identity import Identity
 from swarm.language import _
 from swarm.tasks import end_tasks, within
 
@@ -46,24 +42,6 @@ class HostingTimes(CopyTimes):
     tell: float = 10.0  # between two records of ours, if nothing changes; they live for three times as long
     handover: float = 30.0  # for standbys to take over what a host serves that leaves
     ask: float = 30.0  # between two questions to the coordinator, for newer states and for the schedule
-
-
-@dataclass(frozen=True)
-class Swarm:
-    """What a host needs of the swarm that it has joined.
-
-    `run` is the run's fingerprint.
-    """
-
-    p2p: P2P
-    identity: Identity
-    gate: Gate
-    run: str
-    directory: Directory
-
-    def connect(self, settings: ExpertSettings, peer_id: PeerID) -> HostConnection:
-        """A connection to a host, or to the coordinator."""
-        return HostConnection(self.p2p, greeting(self.gate, self.run, settings), settings, peer_id)
 
 
 @dataclass(frozen=True)

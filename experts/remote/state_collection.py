@@ -18,8 +18,8 @@ from experts.host.computing import Computing
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.worker import Worker
+from experts.remote.connection import Swarm
 from experts.remote.copying import Copying, CopyTimes
-from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
 from swarm.errors import StorageError, SwarmError
 from swarm.tasks import end_tasks, within

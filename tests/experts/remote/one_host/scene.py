@@ -18,8 +18,9 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
-from experts.remote import hosting as hosting_module
-from experts.remote.hosting import Hosting, HostingTimes, Swarm
+from experts.remote import connection
+from experts.remote.connection import Swarm
+from experts.remote.hosting import Hosting, HostingTimes
 from experts.remote.service import NOTHING_NEWER
 from experts.remote.wire import Answer, Kind, Part, Result
 from swarm import clock
@@ -149,5 +150,5 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     monkeypatch.setattr(asyncio, "to_thread", inline)
     monkeypatch.setattr(Worker, "between", between)
     monkeypatch.setattr(clock, "now", lambda: 1e9 + asyncio.get_running_loop().time())
-    monkeypatch.setattr(hosting_module, "HostConnection", lambda *arguments: scene.peers[arguments[-1]])
+    monkeypatch.setattr(connection, "HostConnection", lambda *arguments: scene.peers[arguments[-1]])
     return scene
