@@ -208,7 +208,7 @@ class Stepping:
             self._locked.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 
     def _answer(self, event: Callable[[float], None]) -> None:
-        """Tell the machine, with the time, that something is done that it has asked for."""
+        """Tell the machine that what it has asked for is done, and the time."""
         with self._locked.lock:
             event(self._loop.time())
         self._carry_out()

@@ -172,7 +172,7 @@ class Rollback:
     def _undo(self, older: int | None, step: int) -> None:
         is_newest = all(one.stop < step for one in self._abandoned)  # the disk gets lost headers in any order
         self._abandoned.append(range(step if older is None else older + 1, step))
-        if is_newest and older is not None:  # told before it is written: after a crash rather twice than never
+        if is_newest and older is not None:  # before it is written: better twice after a crash than never
             there = dict(named_checkpoints(self._context.checkpoints))
             self._went_back(there.get(older))
         with contextlib.suppress(StorageError):  # the folder's disk is full; the run goes on

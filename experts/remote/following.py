@@ -33,9 +33,9 @@ def sparing_pause(hosts: int, looking: int) -> float:
 
 
 def pause_of_host(others: Sequence[Listed]) -> float:
-    """Seconds until the next look of a host that sees these others: none while one leaves, as its states go soon.
+    """Seconds until the next look of a host that sees these others; 0 while one leaves, since its states go soon.
 
-    It ends with the first record that expires unless it is renewed, because experts may be to be taken over then.
+    It ends with the first record that expires unless it is renewed, because its experts may have to be taken over then.
     """
     if any(host.holdings.leaves for host in others):
         return 0.0
