@@ -167,6 +167,6 @@ class OwnPart:
         self._drawn = sorted([*before, (secrets.randbits(64), chunk, mean, compare)], key=lambda one: one[0])[:COMPARED]
 
     def of(self, header: Header) -> list[Compare]:
-        """Return comparisons of the drawn chunks whose means the header names, and forget all drawn chunks."""
+        """Return the comparisons for drawn chunks that the header commits, and forget all that were drawn."""
         drawn, self._drawn = self._drawn, []
         return [compare for _, chunk, mean, compare in drawn if header.chunks[chunk] == mean]

@@ -52,7 +52,7 @@ class Rollback:
     ):
         """
         Args:
-            orders: global steps whose checkpoints the organizer wants to go back to.
+            orders: global steps; the organizer asks to go back to their checkpoints.
             went_back: is told of the newest rollback, again after a crash: the checkpoint of that state; None if it is
                 not here any more.
         """
