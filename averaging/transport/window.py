@@ -46,6 +46,7 @@ class Window:
             self._freed.clear()
             await self._freed.wait()
         self._is_waited_for = False
+        self._measure()
 
     @property
     def slice(self) -> int:

@@ -179,6 +179,21 @@ async def test_a_line_with_little_to_carry_teaches_nothing() -> None:
     carrying.cancel()
 
 
+async def test_a_stream_that_had_to_wait_and_then_has_nothing_to_send_does_not_make_the_line_look_slow() -> None:
+    line = Uplink(20 * MEGABIT)
+    carrying = asyncio.create_task(line.carry())
+    window = Window(asyncio.get_running_loop().time, line.meter)
+    window.sent(window.size)
+    waiting = asyncio.create_task(window.room())
+    await asyncio.sleep(0.03)
+    window.received(0.0)
+    await waiting
+    await asyncio.sleep(30.0)
+    await line.send([PIECE] * 200, window=window)
+    assert line.meter.speed is not None and line.meter.speed > 15 * MEGABIT
+    carrying.cancel()
+
+
 async def test_a_standstill_teaches_nothing_and_a_line_that_was_slow_for_five_minutes_is_slow() -> None:
     line = Uplink(20 * MEGABIT)
     carrying = asyncio.create_task(line.carry())
